@@ -1,0 +1,81 @@
+# make run and make test are all you need: each installs what is missing (tools/packages.txt), builds, and runs.
+# Progress goes to stderr, so that `make -s run` has only the program's output on stdout.
+.DEFAULT_GOAL := build
+.NOTPARALLEL:
+.SUFFIXES:
+SHELL := /bin/bash
+
+PREFIX      ?= /usr/local
+export JOBS ?= $(shell nproc)
+CELLA       := build/release/bin/cella
+
+define DEMO
+import os, socket, sys
+print(f"Hello from Python {sys.version.split()[0]}, pid {os.getpid()}, uid {os.getuid()}")
+print("I see:", *sorted(os.listdir("/")))
+try:
+    socket.create_connection(("1.1.1.1", 53), timeout=1)
+    print("network: reachable")
+except OSError as error:
+    print("network:", error.strerror or error)
+endef
+
+# CODE is the user's and may hold anything, $(shell ...) included: never expanded by make, never seen by the shell as
+# text, it reaches cella through the environment as it was given (but for leading blanks, which make drops).
+unexport CODE
+export CELLA_MAKE_CODE := $(or $(value CODE),$(DEMO))
+
+.PHONY: build run test bench install uninstall format tidy lint clean help setup setup-test
+
+build: setup  ## Build the release programs into build/release/bin/ (the default)
+	@tools/build.sh release programs $(if $(wildcard build/release/build.ninja),,-DCELLA_BUILD_TESTS=OFF)
+
+run: build  ## Run a demo in the sandbox, or your own: make run CODE='print(1)' [ARGS='--memory 64m']
+	@$(CELLA) run --summary $(ARGS) -c "$$CELLA_MAKE_CODE"
+
+test: lint  ## Run everything: format, layers, clang-tidy, sanitizers, unit, integration, security
+	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON
+	@tools/check_completions.sh $(CELLA)
+	@tools/check_tidy.py build/release
+	@if [[ $$CI == true ]]; then tools/build.sh dev all -DCELLA_WERROR=ON; fi
+	@tools/build.sh asan all
+	@echo "== unit tests under the address and undefined-behaviour sanitizers" >&2
+	@ctest --test-dir build/asan --output-on-failure --no-tests=error -L '^unit$$'
+	@echo "== unit, integration and security tests of the release build" >&2
+	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^(unit|integration|security)$$' \
+	  --output-junit test-results.xml
+
+lint: setup-test  ## Check format and layers
+	@echo "== checking format and layers" >&2
+	@tools/check_format.sh
+	@tools/check_layers.py --self-test
+	@tools/check_layers.py
+
+tidy: setup-test  ## Run clang-tidy over what changed since it last passed
+	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON
+	@tools/check_tidy.py build/release
+
+bench: build  ## Measure this machine
+	@$(CELLA) bench $(ARGS)
+
+install: build  ## Install below PREFIX (/usr/local), staged in DESTDIR if given
+	@DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)' --strip
+
+uninstall:  ## Remove what the last install from here installed
+	@cmake -DMANIFEST=build/release/install_manifest.txt -DDESTDIR='$(DESTDIR)' -P cmake/Uninstall.cmake
+
+format: setup-test  ## Format all C++
+	@tools/check_format.sh --fix
+
+clean:  ## Remove all build output
+	rm -rf build
+
+help:  ## Show this list
+	@sed -n 's/^\([a-z]*\):.*  ## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+	  printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+setup:
+	@tools/setup.sh build
+
+setup-test:
+	@tools/setup.sh build test

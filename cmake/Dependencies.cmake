@@ -1,0 +1,19 @@
+# Third-party libraries, all from distribution packages (tools/packages.txt). Header-only where they offer it, so that
+# the programs link nothing dynamically but glibc.
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)  # build time only: it compiles the filter
+
+# Boost ≥ 1.81 for Asio's per-operation cancellation; headers only.
+find_path(CELLA_BOOST_INCLUDE boost/asio/experimental/awaitable_operators.hpp REQUIRED)
+file(STRINGS "${CELLA_BOOST_INCLUDE}/boost/version.hpp" CELLA_BOOST_VERSION REGEX "#define BOOST_VERSION [0-9]+")
+string(REGEX MATCH "[0-9]+" CELLA_BOOST_VERSION "${CELLA_BOOST_VERSION}")
+if(CELLA_BOOST_VERSION LESS 108100)
+  message(FATAL_ERROR "Boost ${CELLA_BOOST_VERSION} is too old: 1.81 or later is needed (Debian 12: libboost1.81-dev).")
+endif()
+
+find_path(CELLA_CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
+find_path(CELLA_TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)

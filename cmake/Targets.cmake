@@ -1,0 +1,15 @@
+# A folder of src/ is one target, cella_<folder>; its link line is the dependency rule.
+#   cella_module(os SOURCES a.cc b.cc TESTS a_test.cc DEPENDS base)
+
+function(cella_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;DEPENDS;LINKS" ${ARGN})
+  add_library(cella_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(cella_${name} PUBLIC "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
+  foreach(dependency IN LISTS ARG_DEPENDS)
+    target_link_libraries(cella_${name} PUBLIC cella_${dependency})
+  endforeach()
+  target_link_libraries(cella_${name} PUBLIC ${ARG_LINKS})
+  if(CELLA_BUILD_TESTS AND ARG_TESTS)
+    cella_unit_test(${name} SOURCES ${ARG_TESTS} DEPENDS ${name})
+  endif()
+endfunction()

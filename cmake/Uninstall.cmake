@@ -1,0 +1,37 @@
+# cmake -DMANIFEST=build/release/install_manifest.txt [-DDESTDIR=DIR] -P cmake/Uninstall.cmake
+# Removes the files of the last install, then the directories of our own that this leaves empty.
+
+if(NOT EXISTS "${MANIFEST}")
+  message(FATAL_ERROR "Nothing to uninstall: ${MANIFEST} does not exist. "
+    "`make install` with the same PREFIX and DESTDIR writes it anew.")
+endif()
+if(NOT DEFINED DESTDIR)
+  set(DESTDIR "$ENV{DESTDIR}")
+endif()
+
+file(STRINGS "${MANIFEST}" files ENCODING UTF-8)
+set(removed 0)
+foreach(file IN LISTS files)
+  set(path "${DESTDIR}${file}")
+  if(EXISTS "${path}" OR IS_SYMLINK "${path}")
+    file(REMOVE "${path}")
+    if(EXISTS "${path}" OR IS_SYMLINK "${path}")
+      message(FATAL_ERROR "Cannot remove ${path}")
+    endif()
+    math(EXPR removed "${removed} + 1")
+  endif()
+  cmake_path(GET path PARENT_PATH folder)
+  if(folder MATCHES "/cella$")
+    list(APPEND own_folders "${folder}")
+  endif()
+endforeach()
+
+list(REMOVE_DUPLICATES own_folders)
+foreach(folder IN LISTS own_folders)
+  file(GLOB content LIST_DIRECTORIES true "${folder}/*" "${folder}/.*")
+  list(FILTER content EXCLUDE REGEX "/\\.\\.?$")
+  if(IS_DIRECTORY "${folder}" AND NOT content)
+    file(REMOVE_RECURSE "${folder}")
+  endif()
+endforeach()
+message(STATUS "Removed ${removed} files")

@@ -1,0 +1,100 @@
+// How a run ended, what it used, and what truly confined it. The fold of a run's events is a RunResult.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cella {
+
+enum class RunStatus {
+  kOk,
+  kError,      // the code raised or exited non-zero
+  kTimeout,    // wall time
+  kCancelled,  // somebody stopped it
+  kOom,        // out of memory
+  kCrashed,    // a signal ended it
+  kLimit,      // pids, disk or CPU time
+  kRejected,   // never ran: bad language, path escape, policy
+};
+
+std::string_view ToString(RunStatus status);
+
+// Exit codes of ours; everything else is the program's own, or 128 + signal.
+inline constexpr int kExitTimeout = 124;
+inline constexpr int kExitCancelled = 125;
+inline constexpr int kExitRejected = 126;
+inline constexpr int kExitNotFound = 127;
+inline constexpr int kExitOom = 137;
+
+// State of the session after the run.
+enum class StateAfter { kKept, kRolledBack, kLost, kNone };
+
+std::string_view ToString(StateAfter state);
+
+struct RunError {
+  std::string name;
+  std::string message;
+  std::string traceback;
+};
+
+struct FileChange {
+  enum class Kind { kCreated, kModified, kDeleted };
+  std::string path;  // relative to the workspace, '/' separated
+  uint64_t size = 0;
+  Kind kind = Kind::kCreated;
+};
+
+std::string_view ToString(FileChange::Kind kind);
+
+struct Usage {
+  double wall_ms = 0;
+  double cpu_ms = 0;
+  uint64_t peak_memory = 0;  // bytes
+};
+
+// `by` names the mechanism: "cgroup", "rlimit", "rlimit+watchdog", "watchdog", "tmpfs", "supervisor", "none".
+struct EnforcedLimit {
+  double value = 0;
+  std::string by;
+};
+
+struct Isolation {
+  std::string executor;
+  std::vector<std::string> namespaces;
+  bool seccomp = false;
+  int landlock = 0;               // ABI; 0: not available
+  std::string cgroup = "none";    // "v2", "v1", "none"
+  std::string network = "host";   // "none", "host"
+  std::string proc = "host";      // "own", "none" (the kernel refused a fresh /proc), "host"
+  std::map<std::string, EnforcedLimit> limits;
+  std::vector<std::string> unenforced;  // asked for, with best_effort
+};
+
+// How the guest ended; data, never an error of ours.
+struct Outcome {
+  RunStatus status = RunStatus::kOk;
+  int exit_code = 0;
+  std::optional<int> signal;
+  std::optional<RunError> error;
+  Usage usage;
+};
+
+struct RunResult {
+  std::string id;
+  std::string session;  // empty: none
+  Outcome outcome;
+  std::string stdout_text;
+  std::string stderr_text;
+  uint64_t stdout_dropped = 0;
+  uint64_t stderr_dropped = 0;
+  std::vector<FileChange> files;
+  bool files_complete = true;
+  StateAfter state = StateAfter::kNone;
+  Isolation isolation;
+};
+
+}  // namespace cella

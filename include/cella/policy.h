@@ -1,0 +1,58 @@
+// What a guest may use: limits, network, mounts, environment. Plain values; every default is written here, once.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cella {
+
+// A limit and whether somebody asked for it. A limit that was asked for and cannot be enforced is refused; a default
+// takes the best mechanism there is and reports which.
+template <typename T>
+struct Limit {
+  T value{};
+  bool asked = false;
+};
+
+struct Limits {
+  Limit<std::chrono::nanoseconds> timeout{std::chrono::seconds(60)};
+  Limit<std::chrono::nanoseconds> cpu_time{std::chrono::seconds(60)};
+  Limit<uint64_t> memory{uint64_t{1} << 30};
+  std::optional<double> cpus;  // absent: all of them
+  Limit<uint64_t> pids{128};
+  Limit<uint64_t> disk{uint64_t{1} << 30};
+  Limit<uint64_t> open_files{1024};
+  Limit<uint64_t> output{uint64_t{1} << 20};
+};
+
+enum class Network {
+  kNone,  // own network namespace; only its own loopback
+  kHost,  // the host's network
+};
+
+enum class MountMode { kReadOnly, kReadWrite };
+
+struct Mount {
+  std::string source;  // on the host
+  std::string target;  // absolute, inside
+  MountMode mode = MountMode::kReadOnly;
+};
+
+struct Policy {
+  Limits limits;
+  Network network = Network::kNone;
+  std::vector<Mount> mounts;
+  std::vector<std::pair<std::string, std::string>> env;  // added to the clean environment
+  bool inherit_env = false;                              // local executor only
+  bool best_effort = false;                              // report what cannot be enforced instead of refusing
+  std::string workdir;                                   // host directory used as the workspace; empty: private
+  std::string rootfs;                                    // another root tree; empty: the host's system directories
+  std::string venv;                                      // Python virtual environment
+  std::string python;                                    // "3.12" or a path; empty: the default
+};
+
+}  // namespace cella

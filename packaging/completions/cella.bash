@@ -1,0 +1,58 @@
+# bash completion for cella
+
+_cella() {
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command='' words='' i
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    if [[ ${COMP_WORDS[i]} == -- ]]; then  # what follows belongs to the program
+      compopt -o default
+      return
+    fi
+    if [[ -z $command && ${COMP_WORDS[i]} != -* ]]; then command=${COMP_WORDS[i]}; fi
+  done
+
+  case $command in
+    '') words='run doctor bench version --help --version' ;;
+    doctor) words='--json --help' ;;
+    bench) words='--json --svg --help' ;;
+    version) words='--help' ;;
+    run)
+      case $prev in
+        --lang) words='bash c cpp go java javascript lua perl php powershell python r ruby rust sh typescript' ;;
+        --executor) words='sandbox local subprocess container inprocess' ;;
+        --network) words='none host' ;;
+        --workdir | --out | --venv | --rootfs)
+          compopt -o filenames
+          mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+          return
+          ;;
+        --file | --mount | --python)
+          compopt -o filenames
+          mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+          return
+          ;;
+        --pass-env)
+          mapfile -t COMPREPLY < <(compgen -e -- "$cur")
+          return
+          ;;
+        --env)
+          compopt -o nospace
+          mapfile -t COMPREPLY < <(compgen -e -S = -- "$cur")
+          return
+          ;;
+        -c | --timeout | --cpu-time | --memory | --cpus | --pids | --disk | --open-files | --output-limit | --image | \
+          --kernel) return ;;
+      esac
+      if [[ -z $words && $cur != -* ]]; then
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+      fi
+      words=${words:-'-c --lang --executor --timeout --cpu-time --memory --cpus --pids --disk --open-files --output-limit
+        --network --env --pass-env --inherit-env --mount --workdir --file --out --venv --python --rootfs --image
+        --kernel --best-effort --json --events --summary --help'}
+      ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+}
+complete -F _cella cella

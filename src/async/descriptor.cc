@@ -1,0 +1,71 @@
+#include "async/descriptor.h"
+
+#include <fcntl.h>
+#include <limits.h>
+
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+namespace cella::async {
+
+namespace asio = boost::asio;
+using WaitType = asio::posix::stream_descriptor::wait_type;
+
+namespace {
+
+Task<bool> WaitFor(asio::posix::stream_descriptor& descriptor, WaitType what) {
+  co_await asio::this_coro::throw_if_cancelled(false);
+  boost::system::error_code error;
+  co_await descriptor.async_wait(what, asio::redirect_error(asio::use_awaitable, error));
+  // Regular files cannot be polled, and never make anyone wait.
+  co_return !error || error == asio::error::operation_not_supported;
+}
+
+}  // namespace
+
+Descriptor::Descriptor(Loop& loop, UniqueFd fd) : descriptor_(loop.context(), fd.Release()) {
+  // Asio makes a descriptor non-blocking at its first wait unless it believes that it is so already. Let it believe,
+  // and put the flags back: they belong to everyone who shares the description.
+  int flags = fcntl(this->fd(), F_GETFL);
+  boost::system::error_code ignored;
+  descriptor_.native_non_blocking(true, ignored);
+  (void)fcntl(this->fd(), F_SETFL, flags);
+}
+
+void Descriptor::Close() {
+  boost::system::error_code ignored;
+  if (descriptor_.is_open()) descriptor_.close(ignored);
+}
+
+Task<bool> Descriptor::Readable() { return WaitFor(descriptor_, WaitType::wait_read); }
+
+Task<bool> Descriptor::Writable() { return WaitFor(descriptor_, WaitType::wait_write); }
+
+Task<Result<size_t>> Descriptor::ReadSome(std::span<char> buffer) {
+  for (;;) {
+    bool ready = co_await Readable();
+    if (!ready) co_return size_t{0};
+    ssize_t n = ::read(fd(), buffer.data(), buffer.size());
+    if (n >= 0) co_return static_cast<size_t>(n);
+    if (errno == EINTR || errno == EAGAIN) continue;
+    // A pseudo terminal whose other side closed reads as EIO: that is its end of file.
+    if (errno == EIO) co_return size_t{0};
+    co_return SysErr(errno, "read");
+  }
+}
+
+Task<Status> Descriptor::WriteAll(std::string_view bytes) {
+  while (!bytes.empty()) {
+    bool ready = co_await Writable();
+    if (!ready) co_return Err(ErrorCode::kClosed, "cancelled");
+    // "Writable" promises room for PIPE_BUF bytes and no more: a larger write to a full pipe would block the loop.
+    ssize_t n = ::write(fd(), bytes.data(), std::min<size_t>(bytes.size(), PIPE_BUF));
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) co_return SysErr(errno, "write");
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  co_return Status{};
+}
+
+}  // namespace cella::async

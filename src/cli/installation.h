@@ -1,0 +1,17 @@
+// Where the program finds what belongs to it: beside itself in a build tree, else below its prefix.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace cella::cli {
+
+struct Installation {
+  std::string launcher;   // cella-launch
+  std::string languages;  // languages.toml
+};
+
+Result<Installation> FindInstallation();
+
+}  // namespace cella::cli

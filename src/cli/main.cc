@@ -1,0 +1,56 @@
+// The `cella` command: parses the command line and hands over to one command each.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "cli/run_command.h"
+
+namespace {
+
+constexpr const char* kVersion = CELLA_VERSION;
+
+// What follows the first "--" belongs to the guest's program and is none of our options.
+std::vector<std::string> TakeProgramArguments(std::vector<std::string>* arguments) {
+  auto separator = std::ranges::find(*arguments, "--");
+  if (separator == arguments->end()) return {};
+  std::vector<std::string> program(separator + 1, arguments->end());
+  arguments->erase(separator, arguments->end());
+  return program;
+}
+
+int Main(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  cella::cli::RunOptions run_options;
+  run_options.args = TakeProgramArguments(&arguments);
+
+  CLI::App app("Runs the code that an AI agent wrote: safely, statefully and fast.", "cella");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", kVersion);
+  CLI::App* run = app.add_subcommand("run", "Run a file or a snippet, by default in a jail of its own");
+  cella::cli::DeclareRunOptions(*run, &run_options);
+  CLI::App* version = app.add_subcommand("version", "Print the version");
+
+  std::ranges::reverse(arguments);  // the order that CLI11 wants
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    return error.get_exit_code() == 0 ? app.exit(error) : (app.exit(error), 2);
+  }
+  if (version->parsed()) {
+    std::printf("cella %s\n", kVersion);
+    return 0;
+  }
+  return cella::cli::RunCommand(run_options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "cella: internal error: %s\n", error.what());
+    return 126;
+  }
+}

@@ -1,0 +1,51 @@
+// How `cella run` shows a run: the program's own output passed through, or one line of JSON per event.
+#pragma once
+
+#include <string>
+
+#include "async/descriptor.h"
+#include "executor/executor.h"
+#include "session/json.h"
+
+namespace cella::cli {
+
+// Our own standard output or error, shared with whoever started us. Remembers that its reader went away.
+class OwnOutput {
+ public:
+  OwnOutput(async::Loop& loop, int fd);
+  // False when the reader is gone.
+  async::Task<bool> Write(std::string_view bytes);
+  bool closed() const { return closed_; }
+  const std::string& failure() const { return failure_; }
+
+ private:
+  async::Descriptor descriptor_;
+  bool closed_ = false;
+  std::string failure_;
+};
+
+class PlainSink : public executor::EventSink {
+ public:
+  PlainSink(OwnOutput& out, OwnOutput& err) : out_(out), err_(err) {}
+  async::Task<bool> Emit(Event event) override;
+  const Isolation& isolation() const { return isolation_; }
+
+ private:
+  OwnOutput& out_;
+  OwnOutput& err_;
+  Isolation isolation_;
+};
+
+class NdjsonSink : public executor::EventSink {
+ public:
+  NdjsonSink(OwnOutput& out, std::string run_id) : out_(out), encoder_(std::move(run_id)) {}
+  async::Task<bool> Emit(Event event) override;
+
+ private:
+  async::Task<bool> WriteLine(std::string line);
+
+  OwnOutput& out_;
+  session::EventEncoder encoder_;
+};
+
+}  // namespace cella::cli

@@ -1,0 +1,38 @@
+#include "executor/environment.h"
+
+#include <algorithm>
+
+namespace cella::executor {
+
+void Environment::Set(std::string name, std::string value) {
+  auto existing = std::ranges::find(variables_, name, &std::pair<std::string, std::string>::first);
+  if (existing != variables_.end()) {
+    existing->second = std::move(value);
+  } else {
+    variables_.emplace_back(std::move(name), std::move(value));
+  }
+}
+
+const std::string* Environment::Find(const std::string& name) const {
+  auto existing = std::ranges::find(variables_, name, &std::pair<std::string, std::string>::first);
+  return existing == variables_.end() ? nullptr : &existing->second;
+}
+
+std::vector<std::string> Environment::Encode() const {
+  std::vector<std::string> encoded;
+  encoded.reserve(variables_.size());
+  for (const auto& [name, value] : variables_) encoded.push_back(name + "=" + value);
+  return encoded;
+}
+
+Environment GuestEnvironment(Environment base, const language::Plan& plan, const Policy& policy) {
+  for (const auto& [name, value] : plan.env) base.Set(name, value);
+  std::string path;
+  for (const std::string& directory : plan.path_dirs) path += directory + ":";
+  const std::string* rest = base.Find("PATH");
+  base.Set("PATH", path + (rest != nullptr ? *rest : ""));
+  for (const auto& [name, value] : policy.env) base.Set(name, value);
+  return base;
+}
+
+}  // namespace cella::executor

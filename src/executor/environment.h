@@ -1,0 +1,28 @@
+// The environment variables of a guest: a small fixed set, what the language needs, and what the policy names. Nothing
+// else of the host's.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cella/policy.h"
+#include "language/plan.h"
+
+namespace cella::executor {
+
+class Environment {
+ public:
+  void Set(std::string name, std::string value);
+  const std::string* Find(const std::string& name) const;
+  std::vector<std::string> Encode() const;  // "K=V"
+
+ private:
+  std::vector<std::pair<std::string, std::string>> variables_;
+};
+
+// `base` holds the executor's own settings; the plan's and the policy's come on top, PATH gets the plan's directories
+// in front.
+Environment GuestEnvironment(Environment base, const language::Plan& plan, const Policy& policy);
+
+}  // namespace cella::executor

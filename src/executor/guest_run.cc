@@ -1,0 +1,273 @@
+#include "executor/guest_run.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <thread>
+
+#include "async/deadline.h"
+#include "async/task_group.h"
+#include "base/units.h"
+#include "os/io.h"
+
+namespace cella::executor {
+namespace {
+
+using namespace std::chrono_literals;
+
+// After SIGINT, before SIGKILL.
+constexpr auto kGrace = 250ms;
+// After SIGKILL to everything inside, before the jail itself is killed from outside.
+constexpr auto kKillPatience = 2s;
+constexpr size_t kReadSize = 65536;
+
+std::optional<RunError> Explain(RunStatus status, const Limits& limits, const jail::Report* report) {
+  switch (status) {
+    case RunStatus::kTimeout:
+      return RunError{"Timeout", fmt::format("stopped after {} (--timeout)", FormatDuration(limits.timeout.value)), ""};
+    case RunStatus::kCancelled:
+      return RunError{"Cancelled", "stopped before it ended", ""};
+    case RunStatus::kOom:
+      return RunError{"OutOfMemory", fmt::format("used more than {} of memory (--memory)", FormatByteSize(limits.memory.value)), ""};
+    case RunStatus::kLimit: {
+      if (report == nullptr) return RunError{"Limit", "went over a limit", ""};
+      if (report->killed_for == jail::KillReason::kProcesses) {
+        return RunError{"Limit", fmt::format("started more than {} processes (--pids)", limits.pids.value), ""};
+      }
+      int status_word = report->wait_status;
+      if (WIFSIGNALED(status_word) && WTERMSIG(status_word) == SIGXFSZ) {
+        return RunError{"Limit", fmt::format("wrote a file larger than {} (--disk)", FormatByteSize(limits.disk.value)), ""};
+      }
+      if (!WIFSIGNALED(status_word)) {
+        return RunError{"Limit", fmt::format("was refused a process over {} (--pids)", limits.pids.value), ""};
+      }
+      return RunError{"Limit", fmt::format("used more than {} of processor time (--cpu-time)", FormatDuration(limits.cpu_time.value)), ""};
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+async::Task<void> GuestRun::PumpOutput(UniqueFd pipe, Stream stream) {
+  async::Descriptor source(loop_, std::move(pipe));
+  std::array<char, kReadSize> buffer;
+  for (;;) {
+    auto n = co_await source.ReadSome(buffer);
+    if (!n || *n == 0) co_return;
+    Event event = OutputEvent{stream, std::string(buffer.data(), *n)};
+    bool wanted = co_await sink_.Emit(std::move(event));
+    if (!wanted) co_return;
+  }
+}
+
+async::Task<void> GuestRun::PumpInput(UniqueFd source_fd, UniqueFd pipe, async::Event& program_started) {
+  // Not a byte is taken for a program that cannot be started: the next candidate may want it.
+  bool started = co_await program_started.Wait();
+  if (!started) co_return;
+  async::Descriptor source(loop_, std::move(source_fd));
+  async::Descriptor target(loop_, std::move(pipe));
+  std::array<char, kReadSize> buffer;
+  for (;;) {
+    auto n = co_await source.ReadSome(buffer);
+    if (!n || *n == 0) co_return;
+    auto written = co_await target.WriteAll({buffer.data(), *n});
+    if (!written) co_return;  // the program does not read (any more)
+  }
+}
+
+async::TimePoint GuestRun::NextCpuCheck() {
+  if (!limit_plan_->cpu_time_by_cgroup || !cgroup_) return async::TimePoint::max();
+  auto usage = cgroup_.Usage();
+  if (!usage || !usage->cpu) return async::TimePoint::max();
+  auto left = limits_->cpu_time.value - *usage->cpu;
+  if (left <= 0ns) return async::TimePoint::min();
+  // Even with all processors busy it cannot get there sooner.
+  auto soonest = left / std::max(1u, std::thread::hardware_concurrency());
+  return async::Clock::now() + std::max<std::chrono::nanoseconds>(soonest, 5ms);
+}
+
+async::Task<Result<GuestRun::End>> GuestRun::Watch(async::Event& program_started) {
+  End end;
+  bool ending = false;  // SIGINT was sent
+  bool killed = false;  // SIGKILL was sent
+  async::TimePoint cpu_check = NextCpuCheck();
+  async::TimePoint deadline = deadline_;
+  for (;;) {
+    async::TimePoint next = std::min(deadline, cpu_check);
+    std::optional<Result<std::optional<jail::Report>>> report;
+    if (cancel_.is_set()) {
+      report = co_await async::WithDeadline(launch_.NextReport(), next);
+    } else {
+      auto first = co_await async::FirstOf(async::WithDeadline(launch_.NextReport(), next), cancel_.Wait());
+      if (first.index() == 0) report = std::move(std::get<0>(first));
+    }
+    if (report) {
+      if (!*report) co_return std::unexpected(std::move(report->error()));
+      std::optional<jail::Report>& value = **report;
+      if (!value) co_return end;
+      if (value->kind == jail::ReportKind::kStarted) program_started.Set();
+      if (value->kind != jail::ReportKind::kExited) continue;
+      end.report = *value;
+      co_return end;
+    }
+    auto now = async::Clock::now();
+    if (now >= cpu_check && !ending && !killed) {
+      cpu_check = NextCpuCheck();
+      if (cpu_check > now) continue;
+      end.out_of_cpu_time = true;
+      cpu_check = async::TimePoint::max();
+      launch_.KillGuest();
+      killed = true;
+      deadline = now + kKillPatience;
+    } else if (killed) {
+      launch_.KillInit();
+      deadline = async::TimePoint::max();
+    } else if (ending) {
+      launch_.KillGuest();
+      killed = true;
+      deadline = now + kKillPatience;
+    } else if (cancel_.is_set() || now >= deadline) {
+      (cancel_.is_set() ? end.cancelled : end.timed_out) = true;
+      cpu_check = async::TimePoint::max();
+      // First the polite way: a program may still print what it was doing.
+      launch_.Signal(SIGINT);
+      ending = true;
+      deadline = now + kGrace;
+    }
+  }
+}
+
+async::Task<Result<GuestRun::End>> GuestRun::RunCommand(GuestRunOptions& options, const language::Command& command) {
+  CO_TRY(os::Pipe out, os::MakePipe());
+  CO_TRY(os::Pipe err, os::MakePipe());
+  os::Pipe in;
+  const bool feeds_input = command.purpose == language::Purpose::kRun && options.standard_input;
+  if (feeds_input) {
+    CO_TRY(in, os::MakePipe());
+  } else {
+    in.read = UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!in.read) co_return SysErr(errno, "open '/dev/null'");
+  }
+  ExecRequest request;
+  request.program = command.argv.front();
+  request.argv = command.argv;
+  request.env = options.env;
+  request.search_path = options.search_path;
+  request.cwd = options.cwd;
+  request.limits = limit_plan_->exec;
+  const std::array<int, 3> stdio = {in.read.get(), out.write.get(), err.write.get()};
+  CO_TRY_VOID(launch_.Exec(request, stdio));
+  in.read.Reset();
+  out.write.Reset();
+  err.write.Reset();
+
+  async::TaskGroup input(loop_);
+  async::TaskGroup output(loop_);
+  async::Event program_started(loop_);
+  if (feeds_input) {
+    UniqueFd source(fcntl(options.standard_input.get(), F_DUPFD_CLOEXEC, 3));
+    input.Add(PumpInput(std::move(source), std::move(in.write), program_started));
+  }
+  output.Add(PumpOutput(std::move(out.read), Stream::kStdout));
+  output.Add(PumpOutput(std::move(err.read), Stream::kStderr));
+  auto end = co_await Watch(program_started);
+  input.Cancel();
+  co_await input.Join();
+  // All writers are dead, so the pipes end. Unless a start failed: then there never was one.
+  co_await output.Join();
+  co_return end;
+}
+
+Outcome GuestRun::Judge(const End& end) {
+  Outcome outcome;
+  std::optional<os::CgroupUsage> group;
+  if (cgroup_) {
+    if (auto usage = cgroup_.Usage()) group = *usage;
+  }
+  const jail::Report* report = end.report ? &*end.report : nullptr;
+  if (report != nullptr) {
+    cpu_ms_ += static_cast<double>(report->cpu_ns) / 1e6;
+    peak_memory_ = std::max(peak_memory_, report->peak_rss);
+  }
+  if (group && group->cpu) cpu_ms_ = std::chrono::duration<double, std::milli>(*group->cpu).count();
+  if (group && group->peak_memory) peak_memory_ = *group->peak_memory;
+  outcome.usage.wall_ms = std::chrono::duration<double, std::milli>(async::Clock::now() - started_).count();
+  outcome.usage.cpu_ms = cpu_ms_;
+  outcome.usage.peak_memory = peak_memory_;
+
+  // Without a report the whole jail was killed.
+  const int status = report != nullptr ? report->wait_status : SIGKILL;
+  const bool signaled = WIFSIGNALED(status);
+  if (signaled) outcome.signal = WTERMSIG(status);
+  outcome.exit_code = signaled ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  const bool failed = outcome.exit_code != 0;
+  const auto killed_for = report != nullptr ? report->killed_for : jail::KillReason::kNone;
+  const bool oom = killed_for == jail::KillReason::kMemory || (failed && group && group->oom_kills.value_or(0) > 0);
+  const bool over_cpu = end.out_of_cpu_time || killed_for == jail::KillReason::kCpuTime ||
+                        (signaled && WTERMSIG(status) == SIGXCPU) ||
+                        (signaled && WTERMSIG(status) == SIGKILL &&
+                         cpu_ms_ >= std::chrono::duration<double, std::milli>(limits_->cpu_time.value).count());
+  const bool over_pids = killed_for == jail::KillReason::kProcesses ||
+                         (failed && group && group->pids_refused.value_or(0) > 0);
+
+  if (end.cancelled) {
+    outcome.status = RunStatus::kCancelled;
+    outcome.exit_code = kExitCancelled;
+  } else if (end.timed_out) {
+    outcome.status = RunStatus::kTimeout;
+    outcome.exit_code = kExitTimeout;
+  } else if (oom) {
+    outcome.status = RunStatus::kOom;
+    outcome.exit_code = kExitOom;
+  } else if (over_cpu || over_pids || (signaled && WTERMSIG(status) == SIGXFSZ)) {
+    outcome.status = RunStatus::kLimit;
+  } else if (signaled) {
+    outcome.status = RunStatus::kCrashed;
+  } else {
+    outcome.status = failed ? RunStatus::kError : RunStatus::kOk;
+  }
+  outcome.error = Explain(outcome.status, *limits_, report);
+  return outcome;
+}
+
+async::Task<Result<Outcome>> GuestRun::RunCommands(GuestRunOptions& options,
+                                                   const std::vector<language::Command>& commands) {
+  Outcome outcome;
+  for (const language::Command& command : commands) {
+    std::vector<std::string> names = command.candidates;
+    if (names.empty()) names.push_back(command.argv.front());
+    Result<End> end = Err(ErrorCode::kNotFound, "no program");
+    for (const std::string& name : names) {
+      language::Command attempt = command;
+      attempt.argv.front() = name;
+      end = co_await RunCommand(options, attempt);
+      if (end || end.error().code != ErrorCode::kNotFound) break;
+    }
+    if (!end) co_return std::unexpected(std::move(end.error()));
+    outcome = Judge(*end);
+    if (outcome.status != RunStatus::kOk) break;
+  }
+  co_return outcome;
+}
+
+async::Task<Result<Outcome>> GuestRun::Run(GuestRunOptions options) {
+  limits_ = options.limits;
+  limit_plan_ = options.limit_plan;
+  started_ = async::Clock::now();
+  deadline_ = started_ + limits_->timeout.value;
+  auto outcome = co_await RunCommands(options, options.plan->commands);
+  for (const auto& fallback : options.plan->fallbacks) {
+    if (outcome || outcome.error().code != ErrorCode::kNotFound) break;
+    outcome = co_await RunCommands(options, fallback);
+  }
+  if (!outcome && outcome.error().code == ErrorCode::kNotFound && !options.plan->install.empty()) {
+    outcome.error().message += "; " + options.plan->install;
+  }
+  co_return outcome;
+}
+
+}  // namespace cella::executor

@@ -1,0 +1,139 @@
+#include "executor/launch.h"
+
+#include <fcntl.h>
+#include <signal.h>
+
+#include <array>
+#include <cstring>
+
+#include "executor/launch_errors.h"
+#include "os/io.h"
+#include "os/syscalls.h"
+
+namespace cella::executor {
+namespace {
+
+std::span<const std::byte> Bytes(const jail::Request& request) {
+  return std::as_bytes(std::span<const jail::Request, 1>(&request, 1));
+}
+
+}  // namespace
+
+Launch::Launch(async::Loop& loop, os::Process launcher, UniqueFd control)
+    : loop_(&loop), launcher_(std::move(launcher)), control_(loop, std::move(control)) {}
+
+Launch::~Launch() {
+  if (control_.is_open()) KillInit();
+}
+
+Result<Launch> Launch::Start(async::Loop& loop, const std::string& launcher, JailSpecBuilder& builder,
+                             const os::Cgroup& cgroup) {
+  builder.spec().cgroup_v1_count = static_cast<uint32_t>(cgroup.v1_tasks().size());
+  builder.spec().cgroup_v2 = cgroup.v2_dir() >= 0 ? 1 : 0;
+  TRY(UniqueFd spec, builder.Finish());
+  TRY(os::SocketPair sockets, os::MakeMessageSockets());
+  UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null) return SysErr(errno, "open '/dev/null'");
+
+  os::SpawnOptions options;
+  options.program = launcher;
+  options.argv = {"cella-launch"};
+  options.fds = {{null.get(), 0}, {null.get(), 1}, {null.get(), 2}, {sockets.theirs.get(), jail::kControlFd}};
+  auto process = os::Process::Spawn(options);
+  if (!process) return std::unexpected(std::move(process.error()).WithContext("the launcher"));
+  sockets.theirs.Reset();
+
+  std::vector<int> fds = {spec.get()};
+  for (const UniqueFd& tasks : cgroup.v1_tasks()) fds.push_back(tasks.get());
+  if (cgroup.v2_dir() >= 0) fds.push_back(cgroup.v2_dir());
+  jail::Request request = {jail::RequestKind::kBuild, 0};
+  TRY_VOID(os::SendMessage(sockets.ours.get(), Bytes(request), fds));
+  return Launch(loop, std::move(*process), std::move(sockets.ours));
+}
+
+async::Task<Result<Launch::Ready>> Launch::WaitReady() {
+  Ready ready;
+  // The launcher and init write to the same socket; their first messages come in either order.
+  for (bool is_ready = false; !is_ready;) {
+    bool readable = co_await control_.Readable();
+    if (!readable) co_return Err(ErrorCode::kClosed, "cancelled while the jail was built");
+    jail::Report report = {};
+    auto message = os::ReceiveMessage(control_.fd(), std::as_writable_bytes(std::span(&report, 1)));
+    if (!message) co_return std::unexpected(std::move(message.error()));
+    if (message->size != sizeof report) co_return Err(ErrorCode::kInternal, "the launcher ended without a report");
+    switch (report.kind) {
+      case jail::ReportKind::kFailed:
+        co_return std::unexpected(ExplainBuildFailure(report));
+      case jail::ReportKind::kCreated:
+        if (!message->fds.empty()) init_ = std::move(message->fds.front());
+        break;
+      case jail::ReportKind::kReady:
+        if (!message->fds.empty()) ready.workspace = std::move(message->fds.front());
+        ready.landlock_abi = static_cast<int>(report.landlock_abi);
+        ready.own_proc = report.own_proc != 0;
+        is_ready = true;
+        break;
+      default:
+        co_return Err(ErrorCode::kInternal, "the launcher sent an unexpected report");
+    }
+  }
+  co_return ready;
+}
+
+Status Launch::Exec(const ExecRequest& request, std::span<const int, 3> stdio) {
+  TRY(UniqueFd block, EncodeExec(request));
+  std::array<int, 4> fds = {block.get(), stdio[0], stdio[1], stdio[2]};
+  jail::Request message = {jail::RequestKind::kExec, 0};
+  return os::SendMessage(control_.fd(), Bytes(message), fds);
+}
+
+async::Task<Result<std::optional<jail::Report>>> Launch::NextReport() {
+  for (;;) {
+    bool readable = co_await control_.Readable();
+    if (!readable) co_return Err(ErrorCode::kClosed, "cancelled");
+    jail::Report report = {};
+    auto message = os::ReceiveMessage(control_.fd(), std::as_writable_bytes(std::span(&report, 1)));
+    if (!message) co_return std::unexpected(std::move(message.error()));
+    if (message->size != sizeof report) co_return std::nullopt;
+    if (report.kind == jail::ReportKind::kFailed) co_return std::unexpected(ExplainExecFailure(report));
+    if (report.kind == jail::ReportKind::kCreated) {
+      // The launcher's report may come after init's "ready".
+      if (!message->fds.empty()) init_ = std::move(message->fds.front());
+      continue;
+    }
+    co_return report;
+  }
+}
+
+void Launch::Send(jail::RequestKind kind, int signal) {
+  jail::Request request = {kind, signal};
+  // A jail that is gone needs no message.
+  (void)os::SendMessage(control_.fd(), Bytes(request), {});
+}
+
+void Launch::Signal(int signal) { Send(jail::RequestKind::kSignal, signal); }
+
+void Launch::KillGuest() { Send(jail::RequestKind::kKill, 0); }
+
+void Launch::KillInit() {
+  if (init_) (void)os::PidfdSendSignal(init_.get(), SIGKILL);
+  (void)launcher_.Signal(SIGKILL);
+}
+
+async::Task<void> Launch::End() {
+  // Init exits when its socket closes, and in its pid namespace everything with it.
+  control_.Close();
+  if (init_) {
+    async::Descriptor init(*loop_, std::move(init_));
+    (void)co_await init.Readable();
+  }
+  // The launcher waits for init only, so it is gone a moment later; unconfined it is init itself.
+  int launcher = fcntl(launcher_.pidfd(), F_DUPFD_CLOEXEC, 3);
+  if (launcher >= 0) {
+    async::Descriptor gone(*loop_, UniqueFd(launcher));
+    (void)co_await gone.Readable();
+  }
+  (void)launcher_.Wait();
+}
+
+}  // namespace cella::executor

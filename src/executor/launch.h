@@ -1,0 +1,59 @@
+// The supervisor's side of one cella-launch: builds a jail (or an unconfined tree), starts programs in it, and ends it.
+// Lives on the loop. When it goes away, so does everything inside.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "async/descriptor.h"
+#include "async/task.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "executor/spec_builder.h"
+#include "jail/protocol.h"
+#include "os/cgroup.h"
+#include "os/process.h"
+
+namespace cella::executor {
+
+class Launch {
+ public:
+  // Starts the launcher and sends it the spec. `cgroup` may be empty.
+  static Result<Launch> Start(async::Loop& loop, const std::string& launcher, JailSpecBuilder& builder,
+                              const os::Cgroup& cgroup);
+  Launch(Launch&&) = default;
+  // Kills what is left, without waiting for the last process to be gone: see End.
+  ~Launch();
+
+  struct Ready {
+    UniqueFd workspace;  // empty when unconfined
+    int landlock_abi = 0;
+    bool own_proc = false;
+  };
+  async::Task<Result<Ready>> WaitReady();
+
+  // Starts a program; the descriptors become its 0, 1, 2.
+  Status Exec(const ExecRequest& request, std::span<const int, 3> stdio);
+
+  // The next report. kFailed comes as an Error; nothing when the jail is gone.
+  async::Task<Result<std::optional<jail::Report>>> NextReport();
+
+  void Signal(int signal);
+  void KillGuest();  // kExited still follows
+  void KillInit();   // the hard way: from outside, and no report follows
+
+  // Closes the jail and waits until its last process is gone.
+  async::Task<void> End();
+
+ private:
+  Launch(async::Loop& loop, os::Process launcher, UniqueFd control);
+  void Send(jail::RequestKind kind, int signal);
+
+  async::Loop* loop_;
+  os::Process launcher_;
+  async::Descriptor control_;
+  UniqueFd init_;  // pidfd
+};
+
+}  // namespace cella::executor

@@ -1,0 +1,12 @@
+// Turns the failing step of a jail into a sentence with a remedy.
+#pragma once
+
+#include "base/result.h"
+#include "jail/protocol.h"
+
+namespace cella::executor {
+
+Error ExplainBuildFailure(const jail::Report& report);
+Error ExplainExecFailure(const jail::Report& report);
+
+}  // namespace cella::executor

@@ -1,0 +1,86 @@
+#include "executor/local/local_executor.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <array>
+
+#include "executor/launch.h"
+#include "executor/limits.h"
+#include "executor/local/scratch.h"
+#include "executor/plan_run.h"
+#include "language/filename.h"
+
+namespace cella::executor {
+
+Environment LocalExecutor::BaseEnvironment(const RunRequest& request, const language::Plan& plan) const {
+  Environment environment;
+  if (request.policy.inherit_env) {
+    for (const auto& [name, value] : local_.whole) environment.Set(name, value);
+  } else {
+    environment.Set("HOME", host_.home);
+    environment.Set("USER", local_.user);
+    environment.Set("LOGNAME", local_.user);
+    environment.Set("LANG", local_.lang.empty() ? "C.UTF-8" : local_.lang);
+    environment.Set("TMPDIR", local_.tmpdir);
+  }
+  environment.Set("PATH", host_.path);
+  const auto& python = plan.python;
+  if (python && !python->virtual_env.empty()) environment.Set("VIRTUAL_ENV", python->virtual_env);
+  return environment;
+}
+
+async::Task<Result<Outcome>> LocalExecutor::Run(RunRequest request, EventSink& sink, async::Event& cancel) {
+  const Policy policy = request.policy;
+  if (!policy.rootfs.empty() || !policy.mounts.empty()) {
+    co_return Err(ErrorCode::kInvalid, "the local executor has no mounts and no rootfs; use --executor sandbox");
+  }
+  CO_TRY(LimitPlan limits, PlanLimits(policy, ObserveMachine(cgroups_, Confinement::kNone, policy.workdir.empty())));
+
+  LocalScratch::Sweep(local_.tmpdir);
+  CO_TRY(LocalScratch scratch, LocalScratch::Create(local_.tmpdir));
+  const std::string programs = scratch.path() + "/scratch";
+  const std::string workspace = scratch.path() + "/workspace";
+  if (mkdir(programs.c_str(), 0700) < 0 || mkdir(workspace.c_str(), 0700) < 0) {
+    co_return SysErr(errno, "create '{}'", workspace);
+  }
+  CO_TRY(language::Plan plan, MakePlan(table_, host_, request, programs));
+  const std::string& workdir = policy.workdir.empty() ? workspace : policy.workdir;
+  std::array<char, PATH_MAX> real;
+  if (realpath(workdir.c_str(), real.data()) == nullptr) co_return SysErr(errno, "workdir '{}'", workdir);
+  UniqueFd directory(open(real.data(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) co_return SysErr(errno, "workdir '{}'", workdir);
+
+  JailSpecBuilder builder;
+  builder.spec().flags = jail::kUnconfined;
+  builder.spec().watch = limits.watch;
+  os::Cgroup cgroup;
+  if (cgroups_.version() != os::CgroupVersion::kNone) {
+    CO_TRY(cgroup, cgroups_.Create(language::RandomHex(8), limits.cgroup));
+  }
+  CO_TRY(Launch launch, Launch::Start(loop_, launcher_, builder, cgroup));
+  auto ready = co_await launch.WaitReady();
+  if (!ready) co_return std::unexpected(std::move(ready.error()));
+  cgroup.CloseDoors();
+
+  Isolation isolation;
+  isolation.executor = "local";
+  isolation.cgroup = os::Name(cgroups_.version());
+  isolation.limits = limits.enforced;
+  isolation.unenforced = limits.unenforced;
+  PlanRun run{.plan = plan,
+              .limits = limits,
+              .launch = launch,
+              .cgroup = cgroup,
+              .workspace = os::Directory(std::move(directory), std::nullopt),
+              .private_workspace = policy.workdir.empty(),
+              .environment = BaseEnvironment(request, plan),
+              .cwd = real.data(),
+              .isolation = std::move(isolation)};
+  auto outcome = co_await RunPlan(loop_, std::move(run), std::move(request), sink, cancel);
+  co_return outcome;
+}
+
+}  // namespace cella::executor

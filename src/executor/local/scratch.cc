@@ -1,0 +1,72 @@
+#include "executor/local/scratch.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+#include <memory>
+
+#include "os/io.h"
+
+namespace cella::executor {
+namespace {
+
+constexpr std::string_view kPrefix = "cella-local-";
+
+// Field 22 of /proc/PID/stat: tells a process from a later one with the same number. 0: there is none.
+uint64_t StartTime(long pid) {
+  auto stat = os::ReadFile(fmt::format("/proc/{}/stat", pid), 4096);
+  if (!stat) return 0;
+  size_t at = stat->rfind(')');
+  if (at == std::string::npos) return 0;
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = stat->find(' ', at + 1);
+  if (at == std::string::npos) return 0;
+  return std::strtoull(stat->c_str() + at + 1, nullptr, 10);
+}
+
+void RemoveTree(const std::string& path) {
+  // remove_all does not follow links and walks by descriptor.
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+}  // namespace
+
+Result<LocalScratch> LocalScratch::Create(const std::string& parent) {
+  std::string path = fmt::format("{}/{}{}-{}-XXXXXX", parent, kPrefix, getpid(), StartTime(getpid()));
+  if (mkdtemp(path.data()) == nullptr) return SysErr(errno, "create a directory in '{}'", parent);
+  return LocalScratch(std::move(path));
+}
+
+LocalScratch::~LocalScratch() {
+  if (!path_.empty()) RemoveTree(path_);
+}
+
+void LocalScratch::Sweep(const std::string& parent) {
+  std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(parent.c_str()), closedir);
+  if (!directory) return;
+  while (const dirent* entry = readdir(directory.get())) {
+    std::string_view name = entry->d_name;
+    if (!name.starts_with(kPrefix)) continue;
+    std::string_view rest = name.substr(kPrefix.size());
+    long pid = 0;
+    uint64_t start = 0;
+    const char* end = rest.data() + rest.size();
+    auto first = std::from_chars(rest.data(), end, pid);
+    if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') continue;
+    auto second = std::from_chars(first.ptr + 1, end, start);
+    if (second.ec != std::errc() || second.ptr == end || *second.ptr != '-') continue;
+    if (StartTime(pid) == start) continue;
+    struct stat info;
+    if (fstatat(dirfd(directory.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) < 0) continue;
+    if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid()) continue;
+    RemoveTree(fmt::format("{}/{}", parent, name));
+  }
+}
+
+}  // namespace cella::executor

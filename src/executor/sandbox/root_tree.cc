@@ -1,0 +1,122 @@
+#include "executor/sandbox/root_tree.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <string>
+
+namespace cella::executor {
+namespace {
+
+// Synthetic, never the host's: its users are nobody's business, and uid 1000 must have a name.
+constexpr std::string_view kPasswd =
+    "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+    "user:x:1000:1000:user:/tmp:/bin/sh\n"
+    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
+constexpr std::string_view kGroup = "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n";
+constexpr std::string_view kHosts = "127.0.0.1 localhost cella\n::1 localhost cella\n";
+constexpr std::string_view kNsswitch =
+    "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n";
+
+// Below /etc: the linker's cache, links of update-alternatives (numerical libraries are found through them),
+// certificates, time zone, names of ports and protocols.
+constexpr const char* kEtcEntries[] = {"ld.so.cache", "alternatives", "ssl", "pki", "localtime", "services", "protocols"};
+constexpr const char* kEtcForNetwork[] = {"resolv.conf", "gai.conf"};
+constexpr const char* kDevices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
+
+Status AddSystemDirectories(JailSpecBuilder* builder) {
+  TRY_VOID(builder->AddMount("/usr", "/usr", 0));
+  for (const char* directory : {"/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32"}) {
+    struct stat info;
+    if (lstat(directory, &info) < 0) continue;
+    if (S_ISDIR(info.st_mode)) {
+      TRY_VOID(builder->AddMount(directory, directory, 0));
+      continue;
+    }
+    if (!S_ISLNK(info.st_mode)) continue;
+    std::array<char, PATH_MAX> target;
+    ssize_t length = readlink(directory, target.data(), target.size());
+    if (length < 0) return SysErr(errno, "read the link '{}'", directory);
+    TRY_VOID(builder->AddLink({target.data(), static_cast<size_t>(length)}, directory));
+  }
+  return {};
+}
+
+Status AddEtc(const language::Plan& plan, const Policy& policy, JailSpecBuilder* builder) {
+  auto add = [&](const std::string& entry) {
+    std::string path = "/etc/" + entry;
+    return builder->AddMount(path, path, jail::kMountOptional);
+  };
+  for (const char* entry : kEtcEntries) {
+    if (access((std::string("/etc/") + entry).c_str(), F_OK) == 0) TRY_VOID(add(entry));
+  }
+  for (const std::string& entry : plan.etc) {
+    bool known = false;
+    for (const char* standard : kEtcEntries) known = known || entry == standard;
+    if (!known) TRY_VOID(add(entry));
+  }
+  if (policy.network == Network::kHost) {
+    for (const char* entry : kEtcForNetwork) TRY_VOID(add(entry));
+  }
+  TRY_VOID(builder->AddFile("/etc/passwd", kPasswd));
+  TRY_VOID(builder->AddFile("/etc/group", kGroup));
+  TRY_VOID(builder->AddFile("/etc/hosts", kHosts));
+  TRY_VOID(builder->AddFile("/etc/nsswitch.conf", kNsswitch));
+  return {};
+}
+
+Status AddPolicyMount(const Mount& mount, JailSpecBuilder* builder) {
+  std::filesystem::path target(mount.target);
+  if (!target.is_absolute() || target.lexically_normal() != target || target == "/") {
+    return Err(ErrorCode::kInvalid, "mount target '{}' must be an absolute path without '..' or a trailing slash",
+               mount.target);
+  }
+  for (const char* reserved : {"/proc", "/dev", "/workspace", "/tmp", "/usr", "/etc", "/bin", "/lib", "/lib64", "/sys"}) {
+    if (target == reserved || (std::string_view(reserved) == "/proc" && mount.target.starts_with("/proc/"))) {
+      return Err(ErrorCode::kInvalid, "'{}' cannot be mounted over", mount.target);
+    }
+  }
+  std::array<char, PATH_MAX> real;
+  if (realpath(mount.source.c_str(), real.data()) == nullptr) return SysErr(errno, "mount source '{}'", mount.source);
+  uint32_t flags = mount.mode == MountMode::kReadWrite ? jail::kMountWritable | jail::kMountIdmapped : 0u;
+  return builder->AddMount(real.data(), mount.target, flags);
+}
+
+}  // namespace
+
+Status DescribeRootTree(const language::Plan& plan, const Policy& policy, JailSpecBuilder* builder) {
+  if (policy.rootfs.empty()) {
+    TRY_VOID(AddSystemDirectories(builder));
+    TRY_VOID(AddEtc(plan, policy, builder));
+  } else {
+    std::array<char, PATH_MAX> real;
+    if (realpath(policy.rootfs.c_str(), real.data()) == nullptr) return SysErr(errno, "rootfs '{}'", policy.rootfs);
+    builder->SetRootfs(real.data());
+  }
+  for (const char* device : kDevices) TRY_VOID(builder->AddMount(device, device, jail::kMountDevice));
+  TRY_VOID(builder->AddLink("/proc/self/fd", "/dev/fd"));
+  TRY_VOID(builder->AddLink("/proc/self/fd/0", "/dev/stdin"));
+  TRY_VOID(builder->AddLink("/proc/self/fd/1", "/dev/stdout"));
+  TRY_VOID(builder->AddLink("/proc/self/fd/2", "/dev/stderr"));
+  TRY_VOID(builder->AddLink("pts/ptmx", "/dev/ptmx"));
+  TRY_VOID(builder->AddLink("/tmp", "/var/tmp"));
+
+  // At their own paths, so that programs find what was configured into them.
+  for (const std::string& directory : plan.visible) TRY_VOID(builder->AddMount(directory, directory, 0));
+
+  if (policy.workdir.empty()) {
+    builder->spec().flags |= jail::kPrivateWorkspace;
+  } else {
+    std::array<char, PATH_MAX> real;
+    if (realpath(policy.workdir.c_str(), real.data()) == nullptr) return SysErr(errno, "workdir '{}'", policy.workdir);
+    TRY_VOID(builder->AddMount(real.data(), "/workspace", jail::kMountWritable | jail::kMountIdmapped));
+  }
+  for (const Mount& mount : policy.mounts) TRY_VOID(AddPolicyMount(mount, builder));
+  return {};
+}
+
+}  // namespace cella::executor

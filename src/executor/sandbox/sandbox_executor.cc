@@ -1,0 +1,124 @@
+#include "executor/sandbox/sandbox_executor.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "executor/environment.h"
+#include "executor/launch.h"
+#include "executor/limits.h"
+#include "executor/plan_run.h"
+#include "executor/sandbox/identity.h"
+#include "executor/sandbox/root_tree.h"
+#include "language/filename.h"
+
+namespace cella::executor {
+namespace {
+
+Environment BaseEnvironment(const language::Plan& plan) {
+  Environment environment;
+  environment.Set("PATH", kGuestPath);
+  environment.Set("HOME", "/tmp");
+  environment.Set("USER", "user");
+  environment.Set("LOGNAME", "user");
+  environment.Set("LANG", "C.UTF-8");
+  environment.Set("TMPDIR", "/tmp");
+  if (plan.python && !plan.python->virtual_env.empty()) environment.Set("VIRTUAL_ENV", plan.python->virtual_env);
+  return environment;
+}
+
+Isolation DescribeIsolation(const Policy& policy, const LimitPlan& limits, const os::CgroupHost& cgroups,
+                            const Launch::Ready& ready) {
+  Isolation isolation;
+  isolation.executor = "sandbox";
+  isolation.namespaces = {"user", "mount", "pid", "net", "ipc", "uts", "cgroup"};
+  if (policy.network == Network::kHost) std::erase(isolation.namespaces, "net");
+  isolation.seccomp = true;
+  isolation.landlock = ready.landlock_abi;
+  isolation.cgroup = os::Name(cgroups.version());
+  isolation.network = policy.network == Network::kHost ? "host" : "none";
+  isolation.proc = ready.own_proc ? "own" : "none";
+  isolation.limits = limits.enforced;
+  isolation.unenforced = limits.unenforced;
+  return isolation;
+}
+
+// A working directory is checked before anything is built: the sentence is better than a failed mount.
+Status CheckWorkdir(const std::string& path) {
+  if (path.empty()) return {};
+  struct stat info;
+  if (stat(path.c_str(), &info) < 0) return SysErr(errno, "workdir '{}'", path);
+  if (!S_ISDIR(info.st_mode)) return Err(ErrorCode::kInvalid, "workdir '{}' is not a directory", path);
+  if (access(path.c_str(), R_OK | W_OK | X_OK) < 0) return SysErr(errno, "workdir '{}' is not writable", path);
+  return {};
+}
+
+// Where init has no /proc, what depends on its watch has no mechanism left.
+Status CheckWatch(const Policy& policy, LimitPlan* limits, const Launch::Ready& ready) {
+  if (ready.own_proc) return {};
+  for (const char* name : {"memory", "cpu_time"}) {
+    EnforcedLimit& limit = limits->enforced[name];
+    if (limit.by != "rlimit+watchdog") continue;
+    bool asked = std::string_view(name) == "memory" ? policy.limits.memory.asked : policy.limits.cpu_time.asked;
+    if (asked && !policy.best_effort) {
+      return Err(ErrorCode::kUnsupported,
+                 "the limit '{}' cannot be enforced here: there is neither a cgroup nor a /proc of its own (a container "
+                 "that masks /proc); run the container with a writable cgroup, or pass --best-effort",
+                 name);
+    }
+    limit.by = "rlimit";  // of each process, not of their sum
+    if (asked) limits->unenforced.emplace_back(name);
+  }
+  return {};
+}
+
+}  // namespace
+
+async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink& sink, async::Event& cancel) {
+  const Policy policy = request.policy;
+  CO_TRY(language::Plan plan, MakePlan(table_, host_, request, "/tmp"));
+  CO_TRY_VOID(CheckWorkdir(policy.workdir));
+  CO_TRY(BuildIdentity identity, ChooseIdentity(static_cast<uint32_t>(getpid())));
+  const bool private_workspace = policy.workdir.empty();
+  CO_TRY(LimitPlan limits, PlanLimits(policy, ObserveMachine(cgroups_, Confinement::kJail, private_workspace)));
+
+  JailSpecBuilder builder;
+  jail::JailSpec& spec = builder.spec();
+  if (identity.mode == BuildMode::kPrivileged) spec.flags |= jail::kPrivileged;
+  if (identity.mode == BuildMode::kDropFirst) spec.flags |= jail::kDropToUid;
+  if (policy.network == Network::kHost) spec.flags |= jail::kHostNetwork;
+  if (limits.strict_memory) spec.flags |= jail::kStrictMemory;
+  spec.host_uid = identity.host_uid;
+  spec.host_gid = identity.host_gid;
+  spec.scratch_bytes = policy.limits.disk.value;
+  // Every file costs the kernel about a kilobyte that no size limit of a tmpfs counts.
+  spec.scratch_inodes = std::max<uint64_t>(1024, policy.limits.disk.value / 16384);
+  spec.watch = limits.watch;
+  builder.SetHostname("cella");
+  CO_TRY_VOID(DescribeRootTree(plan, policy, &builder));
+
+  os::Cgroup cgroup;
+  if (cgroups_.version() != os::CgroupVersion::kNone) {
+    CO_TRY(cgroup, cgroups_.Create(language::RandomHex(8), limits.cgroup));
+  }
+  CO_TRY(Launch launch, Launch::Start(loop_, launcher_, builder, cgroup));
+  auto ready = co_await launch.WaitReady();
+  if (!ready) co_return std::unexpected(std::move(ready.error()));
+  cgroup.CloseDoors();
+  CO_TRY_VOID(CheckWatch(policy, &limits, *ready));
+
+  std::optional<os::FsIdentity> owner;
+  if (identity.mode != BuildMode::kOrdinary) owner = os::FsIdentity{identity.host_uid, identity.host_gid};
+  PlanRun run{.plan = plan,
+              .limits = limits,
+              .launch = launch,
+              .cgroup = cgroup,
+              .workspace = os::Directory(std::move(ready->workspace), owner),
+              .private_workspace = private_workspace,
+              .environment = BaseEnvironment(plan),
+              .cwd = "/workspace",
+              .isolation = DescribeIsolation(policy, limits, cgroups_, *ready)};
+  auto outcome = co_await RunPlan(loop_, std::move(run), std::move(request), sink, cancel);
+  co_return outcome;
+}
+
+}  // namespace cella::executor

@@ -1,0 +1,114 @@
+#include "executor/workspace.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "os/io.h"
+#include "os/syscalls.h"
+
+namespace cella::executor {
+namespace {
+
+std::vector<FileChange> Compare(const os::DirectoryListing& before, const os::DirectoryListing& after) {
+  std::vector<FileChange> changes;
+  auto old = before.files.begin();
+  auto now = after.files.begin();
+  // Both are sorted by path.
+  while (old != before.files.end() || now != after.files.end()) {
+    if (now == after.files.end() || (old != before.files.end() && old->path < now->path)) {
+      changes.push_back({old->path, 0, FileChange::Kind::kDeleted});
+      ++old;
+    } else if (old == before.files.end() || now->path < old->path) {
+      changes.push_back({now->path, now->size, FileChange::Kind::kCreated});
+      ++now;
+    } else {
+      if (old->changed_ns != now->changed_ns || old->inode != now->inode || old->size != now->size) {
+        changes.push_back({now->path, now->size, FileChange::Kind::kModified});
+      }
+      ++old;
+      ++now;
+    }
+  }
+  return changes;
+}
+
+Result<os::Directory> OpenOutDirectory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return SysErr(error.value(), "create '{}'", path);
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return SysErr(errno, "open '{}'", path);
+  return os::Directory(std::move(fd), std::nullopt);
+}
+
+Status CopyOut(const os::Directory& from, const os::Directory& to, const std::string& path) {
+  TRY(UniqueFd source, from.OpenFile(path));
+  struct stat info;
+  mode_t mode = fstat(source.get(), &info) == 0 && (info.st_mode & 0100) != 0 ? 0755 : 0644;
+  TRY(UniqueFd target, to.CreateFile(path, os::Directory::IfExists::kReplace, mode));
+  std::array<char, 65536> buffer;
+  for (;;) {
+    ssize_t n = os::RetryOnEintr([&] { return read(source.get(), buffer.data(), buffer.size()); });
+    if (n < 0) return SysErr(errno, "read '{}'", path);
+    if (n == 0) return {};
+    auto written = os::WriteAll(target.get(), {buffer.data(), static_cast<size_t>(n)});
+    if (!written) return std::unexpected(std::move(written.error()).WithContext(fmt::format("copy '{}' out", path)));
+  }
+}
+
+}  // namespace
+
+Status Workspace::Fill(const std::vector<InputFile>& files, const language::Plan& plan) {
+  using IfExists = os::Directory::IfExists;
+  for (const InputFile& file : files) {
+    TRY_VOID(directory_.WriteFile(file.name, file.content, IfExists::kReplace, file.executable ? 0755 : 0644));
+  }
+  auto existing = directory_.OpenFile(plan.file_name);
+  if (existing) {
+    // Running a file of the directory itself: it is there already, and must not be written or removed.
+    auto content = os::ReadFd(existing->get(), plan.code.size());
+    if (content && *content == plan.code) return {};
+    if (!plan.named_by_code) {
+      return Err(ErrorCode::kInvalid, "the workspace has another file named '{}'", plan.file_name);
+    }
+  } else if (!plan.named_by_code && !plan.save_only) {
+    code_to_remove_ = plan.file_name;
+  }
+  return directory_.WriteFile(plan.file_name, plan.code, IfExists::kReplace);
+}
+
+async::Task<Status> Workspace::Report(const std::string& out_dir, EventSink& sink) {
+  os::DirectoryListing after = directory_.List(kMaxEntries);
+  std::optional<os::Directory> out;
+  for (FileChange& change : Compare(before_, after)) {
+    bool deleted = change.kind == FileChange::Kind::kDeleted;
+    // Past the bound an absent file may just not have been looked at.
+    if (deleted && (!after.complete || !before_.complete)) continue;
+    if (!out_dir.empty() && !deleted) {
+      if (!out) {
+        auto opened = OpenOutDirectory(out_dir);
+        if (!opened) co_return std::unexpected(std::move(opened.error()));
+        out.emplace(std::move(*opened));
+      }
+      CO_TRY_VOID(CopyOut(directory_, *out, change.path));
+    }
+    Event event = FileEvent{std::move(change)};
+    (void)co_await sink.Emit(std::move(event));
+  }
+  if (!after.complete || !before_.complete) {
+    Event event = FilesIncompleteEvent{};
+    (void)co_await sink.Emit(std::move(event));
+  }
+  co_return Status{};
+}
+
+void Workspace::RemoveCode() {
+  // The guest may have removed or replaced it; what is left is a file in its own directory either way.
+  if (!code_to_remove_.empty()) (void)directory_.RemoveFile(code_to_remove_);
+}
+
+}  // namespace cella::executor

@@ -1,0 +1,39 @@
+// The files of a run: what goes in before it starts, what changed after it ended. Everything is read and written
+// through os::Directory, since the guest controls the tree.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "async/task.h"
+#include "base/result.h"
+#include "executor/executor.h"
+#include "os/directory.h"
+
+namespace cella::executor {
+
+class Workspace {
+ public:
+  explicit Workspace(os::Directory directory) : directory_(std::move(directory)) {}
+
+  // Writes input files and the code. A file that the code itself did not name is taken away again by RemoveCode.
+  Status Fill(const std::vector<InputFile>& files, const language::Plan& plan);
+
+  // What is there before the run, to compare with.
+  void Remember() { before_ = directory_.List(kMaxEntries); }
+
+  // Emits a file event per change and copies changed files to `out_dir` when it is named.
+  async::Task<Status> Report(const std::string& out_dir, EventSink& sink);
+
+  // Removes a code file that we put into a host directory.
+  void RemoveCode();
+
+ private:
+  static constexpr size_t kMaxEntries = 10'000;
+
+  os::Directory directory_;
+  os::DirectoryListing before_;
+  std::string code_to_remove_;
+};
+
+}  // namespace cella::executor

@@ -1,0 +1,153 @@
+#include "jail/build.h"
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "jail/id_map.h"
+#include "jail/messages.h"
+#include "jail/steps.h"
+#include "jail/sys.h"
+#include "jail/tree.h"
+
+namespace cella::jail {
+namespace {
+
+Failure JoinCgroups(const JailSpec& spec, const BuildFds& fds) {
+  // "0" means the writer itself: that skips a lock that moving another process takes (10-15 ms when cold), and the
+  // permission was judged when the supervisor opened the file.
+  for (uint32_t i = 0; i < spec.cgroup_v1_count; ++i) {
+    if (write(fds.cgroup_v1[i], "0", 1) != 1) return Fail(Stage::kJoinCgroup);
+  }
+  return kOk;
+}
+
+Failure Confine(const JailSpec& spec) {
+  JAIL_TRY(DropCapabilities());
+  JAIL_TRY(ForbidNewPrivileges());
+  JAIL_TRY(LoadFilter(spec));
+  // Both come after the last change of credentials, which resets them. Not dumpable: the guest, who has our user id,
+  // can neither read nor trace us.
+  if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) return Fail(Stage::kCapabilities, "dumpable");
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) return Fail(Stage::kCapabilities, "parent death signal");
+  return kOk;
+}
+
+struct ReadyState {
+  int workspace = -1;
+  int ruleset = -1;
+  unsigned landlock_abi = 0;
+  bool own_proc = false;
+};
+
+Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, const LateMounts& late, ReadyState* state) {
+  JAIL_TRY(JoinCgroups(spec, fds));
+  JAIL_TRY(BecomeGuestUser(spec));
+  JAIL_TRY(MountScratch(spec));
+  JAIL_TRY(AttachLate(late));
+  JAIL_TRY(MountProc(&state->own_proc));
+  JAIL_TRY(MountPts());
+  if (!(spec.flags & kHostNetwork)) JAIL_TRY(BringUpLoopback());
+  const char* hostname = At(&spec, spec.hostname);
+  if (sethostname(hostname, strlen(hostname)) < 0) return Fail(Stage::kHostname);
+  // Holds even if the filter had a hole. Only a /proc of our own offers the switch.
+  if (state->own_proc) JAIL_TRY(WriteKernelFile("/proc/sys/user/max_user_namespaces", "0", Stage::kNamespaceQuota));
+  state->workspace = open("/workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (state->workspace < 0) return Fail(Stage::kScratch, "/workspace");
+  JAIL_TRY(OpenLandlockRuleset(spec, &state->ruleset, &state->landlock_abi));
+  return Confine(spec);
+}
+
+// Leaves only the control socket and the ruleset open, at known places, and nothing of the launcher's.
+Failure KeepOnly(int* control, int* ruleset) {
+  if (*ruleset >= 0) {
+    int moved = fcntl(*ruleset, F_DUPFD_CLOEXEC, 64);
+    if (moved < 0) return Fail(Stage::kDescriptors);
+    if (dup3(moved, kControlFd + 1, O_CLOEXEC) < 0) return Fail(Stage::kDescriptors);
+    *ruleset = kControlFd + 1;
+  }
+  if (*control != kControlFd && dup3(*control, kControlFd, O_CLOEXEC) < 0) return Fail(Stage::kDescriptors);
+  *control = kControlFd;
+  unsigned first = *ruleset >= 0 ? kControlFd + 2 : kControlFd + 1;
+  return sys::CloseRange(first, ~0u, 0) < 0 ? Fail(Stage::kDescriptors) : kOk;
+}
+
+[[noreturn]] void InitMain(const JailSpec& spec, const BuildFds& fds, const LateMounts& late, int control, int mapped) {
+  char byte;
+  // The launcher writes the id maps; if it dies instead, so do we.
+  if (read(mapped, &byte, 1) != 1) _exit(1);
+  ReadyState state;
+  Failure failure = SetUpInit(spec, fds, late, &state);
+  if (!failure) {
+    Report report = {};
+    report.kind = ReportKind::kReady;
+    report.landlock_abi = state.landlock_abi;
+    report.own_proc = state.own_proc;
+    if (!SendReport(control, report, &state.workspace, 1)) _exit(1);
+    failure = KeepOnly(&control, &state.ruleset);
+  }
+  if (failure) {
+    SendFailure(control, failure);
+    _exit(1);
+  }
+  RunInit(spec, control, state.ruleset);
+}
+
+}  // namespace
+
+unsigned long NamespaceFlags(const JailSpec& spec) {
+  unsigned long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+  if (!(spec.flags & kHostNetwork)) flags |= CLONE_NEWNET;
+  return flags;
+}
+
+Failure BuildJail(const JailSpec& spec, const BuildFds& fds, int control, int* init_pidfd) {
+  if (spec.flags & kDropToUid) JAIL_TRY(DropToUid(spec));
+  JAIL_TRY(EnterOwnMounts(spec));
+  static LateMounts late;
+  JAIL_TRY(BuildTree(spec, &late));
+
+  int mapped[2];
+  if (pipe2(mapped, O_CLOEXEC) < 0) return Fail(Stage::kClone, "pipe");
+  clone_args args = {};
+  args.flags = NamespaceFlags(spec) | CLONE_PIDFD;
+  args.pidfd = reinterpret_cast<uint64_t>(init_pidfd);
+  args.exit_signal = SIGCHLD;
+  if (spec.cgroup_v2 != 0) {
+    args.flags |= CLONE_INTO_CGROUP;
+    args.cgroup = static_cast<uint64_t>(fds.cgroup_v2);
+  }
+  long pid = sys::Clone3(&args);
+  if (pid < 0) return Fail(Stage::kClone);
+  if (pid == 0) {
+    close(mapped[1]);
+    InitMain(spec, fds, late, control, mapped[0]);
+  }
+  close(mapped[0]);
+  Failure failure = MapIds(static_cast<int>(pid), spec);
+  // The maps are the child's permission to go on; without them it reads an end of file and exits.
+  if (!failure && write(mapped[1], "m", 1) != 1) failure = Fail(Stage::kMapIds);
+  close(mapped[1]);
+  return failure;
+}
+
+void RunUnconfined(const JailSpec& spec, const BuildFds& fds, int control) {
+  int ruleset = -1;
+  Failure failure = JoinCgroups(spec, fds);
+  // Orphans of the guest become our children instead of the system's, so that none escapes by a double fork.
+  if (!failure && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) failure = Fail(Stage::kFork, "subreaper");
+  if (!failure) failure = ForbidNewPrivileges();
+  if (!failure) failure = KeepOnly(&control, &ruleset);
+  if (failure) {
+    SendFailure(control, failure);
+    _exit(1);
+  }
+  Report report = {};
+  report.kind = ReportKind::kReady;
+  SendReport(control, report, nullptr, 0);
+  RunInit(spec, control, ruleset);
+}
+
+}  // namespace cella::jail

@@ -1,0 +1,57 @@
+// The steps that turn a JailSpec into a confined process, in the order in which they run. The order is the security
+// argument:
+//
+//   launcher   EnterOwnMounts      user (ordinary user only) and mount namespace
+//              BuildTree           sources are opened before the tree covers anything; then pivot_root, read-only
+//   init       CloneInit           all seven namespaces at once, ids mapped by the launcher
+//              JoinCgroups         before anything is allocated, so that everything is charged
+//              BecomeGuestUser     before mounts, so that the tmpfs belongs to the guest
+//              MountPrivate        scratch, /proc, /dev/pts: needs the capabilities of the new user namespace
+//              Confine             capabilities, no_new_privs, seccomp: forbids all of the above
+//   guest      EnterGuest          limits, Landlock, descriptors; then exec
+//
+// Freestanding: no exceptions, no allocation, no locks. Every step may run between fork and exec.
+#pragma once
+
+#include "jail/failure.h"
+#include "jail/spec.h"
+
+namespace cella::jail {
+
+// The namespaces of a jail; kHostNetwork removes the network one.
+unsigned long NamespaceFlags(const JailSpec& spec);
+
+// tree.h has the steps of the tree. private_mounts.cc:
+Failure MountScratch(const JailSpec& spec);
+Failure MountProc(bool* own_proc);
+Failure MountPts();
+
+// idmap.cc: a user namespace in which `owner` is shown as `shown`; returns its descriptor in *fd.
+Failure OpenIdmap(uint32_t owner_uid, uint32_t owner_gid, uint32_t shown_uid, uint32_t shown_gid, int* fd);
+
+// identity.cc
+Failure DropToUid(const JailSpec& spec);
+Failure MapIds(int pid, const JailSpec& spec);
+Failure BecomeGuestUser(const JailSpec& spec);
+Failure DropCapabilities();
+Failure ForbidNewPrivileges();
+
+// network.cc
+Failure BringUpLoopback();
+
+// landlock.cc: *abi is 0 and *ruleset -1 where the kernel has no Landlock.
+Failure OpenLandlockRuleset(const JailSpec& spec, int* ruleset, unsigned* abi);
+Failure EnterLandlock(int ruleset);
+int LandlockAbi();
+
+// seccomp.cc
+Failure LoadFilter(const JailSpec& spec);
+
+// guest.cc: the last steps of a child of init; returns only on failure.
+Failure EnterGuest(const ExecSpec& exec, char* const* argv, char* const* envp, const int stdio[3], int ruleset,
+                   int status);
+
+// init.cc
+[[noreturn]] void RunInit(const JailSpec& spec, int control, int ruleset);
+
+}  // namespace cella::jail

@@ -1,0 +1,221 @@
+#include "jail/watchdog.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "jail/sys.h"
+
+namespace cella::jail {
+namespace {
+
+// Reads a file of /proc into a terminated buffer; empty when it is gone or not readable.
+size_t ReadProc(pid_t pid, const char* name, char* buffer, size_t capacity) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  size_t length = 0;
+  if (fd >= 0) {
+    while (length + 1 < capacity) {
+      ssize_t n = read(fd, buffer + length, capacity - 1 - length);
+      if (n <= 0) break;
+      length += static_cast<size_t>(n);
+    }
+    close(fd);
+  }
+  buffer[length] = '\0';
+  return length;
+}
+
+// The number behind "Name:" in kB, as bytes; 0 when absent.
+uint64_t KilobyteField(const char* text, const char* name) {
+  const char* at = strstr(text, name);
+  return at == nullptr ? 0 : strtoull(at + strlen(name), nullptr, 10) * 1024;
+}
+
+// Fields 4 (parent) and 14-15 (user and system time). The name in field 2 may hold spaces and parentheses, so the
+// count starts behind the last one.
+bool ParseStat(const char* text, pid_t* parent, uint64_t* ticks) {
+  const char* at = strrchr(text, ')');
+  if (at == nullptr) return false;
+  char state;
+  unsigned long user = 0, system = 0;
+  int ppid = 0;
+  if (sscanf(at + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &state, &ppid, &user, &system) != 4) {
+    return false;
+  }
+  *parent = ppid;
+  *ticks = user + system;
+  return true;
+}
+
+uint64_t TmpfsUsed(const char* path) {
+  struct statfs info;
+  if (statfs(path, &info) < 0) return 0;
+  return (info.f_blocks - info.f_bfree) * static_cast<uint64_t>(info.f_bsize);
+}
+
+}  // namespace
+
+Watchdog::Watchdog(const WatchLimits& limits, pid_t own_pid, bool descendants_only)
+    : limits_(limits), own_pid_(own_pid), descendants_only_(descendants_only) {}
+
+bool Watchdog::enabled() const { return limits_.memory_bytes != 0 || limits_.cpu_ns != 0 || limits_.processes != 0; }
+
+void Watchdog::Scan() {
+  static Seen before[kMaxWatched];
+  int before_count = count_;
+  memcpy(before, seen_, sizeof(Seen) * static_cast<size_t>(count_));
+  count_ = 0;
+
+  int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (proc < 0) return;
+  const auto ns_per_tick = 1'000'000'000ull / static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+  alignas(dirent64) char buffer[16384];
+  long n;
+  while ((n = syscall(SYS_getdents64, proc, buffer, sizeof buffer)) > 0) {
+    for (long offset = 0; offset < n;) {
+      auto* entry = reinterpret_cast<dirent64*>(buffer + offset);
+      offset += entry->d_reclen;
+      pid_t pid = atoi(entry->d_name);
+      if (pid <= 0 || pid == own_pid_ || count_ == kMaxWatched) continue;
+      char stat[1024];
+      Seen process = {pid, 0, 0, !descendants_only_};
+      uint64_t ticks = 0;
+      if (ReadProc(pid, "stat", stat, sizeof stat) == 0 || !ParseStat(stat, &process.parent, &ticks)) continue;
+      process.cpu_ns = ticks * ns_per_tick;
+      seen_[count_++] = process;
+    }
+  }
+  close(proc);
+
+  if (descendants_only_) {
+    // Parents may come after their children in the listing: repeat until nothing changes.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (int i = 0; i < count_; ++i) {
+        if (seen_[i].in_tree) continue;
+        bool in = seen_[i].parent == own_pid_;
+        for (int j = 0; j < count_ && !in; ++j) in = seen_[j].in_tree && seen_[j].pid == seen_[i].parent;
+        if (in) seen_[i].in_tree = changed = true;
+      }
+    }
+    int kept = 0;
+    for (int i = 0; i < count_; ++i) {
+      if (seen_[i].in_tree) seen_[kept++] = seen_[i];
+    }
+    count_ = kept;
+  }
+
+  for (int i = 0; i < before_count; ++i) {
+    bool alive = false;
+    for (int j = 0; j < count_ && !alive; ++j) alive = seen_[j].pid == before[i].pid;
+    // Init's own children are counted when it reaps them; the last figure seen is all there is of any other. A tree
+    // that detaches from its parent may be counted twice this way, which errs on the side of the limit.
+    if (!alive && before[i].parent != own_pid_) vanished_cpu_ns_ += before[i].cpu_ns;
+  }
+}
+
+uint64_t Watchdog::SumMemory(bool exact) const {
+  uint64_t sum = 0;
+  for (int i = 0; i < count_; ++i) {
+    char text[4096];
+    if (exact && ReadProc(seen_[i].pid, "smaps_rollup", text, sizeof text) > 0) {
+      // Shared pages divided by their users: a pool of forked workers is not charged for its common heap many times.
+      sum += KilobyteField(text, "Pss_Anon:") + KilobyteField(text, "Pss_Shmem:");
+      continue;
+    }
+    if (ReadProc(seen_[i].pid, "status", text, sizeof text) == 0) continue;
+    sum += KilobyteField(text, "RssAnon:") + KilobyteField(text, "RssShmem:");
+  }
+  return sum;
+}
+
+// Shared anonymous memory stays allocated as long as any process maps it, touched there or not, so a process that
+// never touches it can hide it from every resident-set figure. Its mapped size is the upper bound.
+uint64_t Watchdog::SharedMappings() const {
+  static char maps[1 << 20];
+  static uint64_t inodes[256];
+  int known = 0;
+  uint64_t sum = 0;
+  for (int i = 0; i < count_; ++i) {
+    ReadProc(seen_[i].pid, "maps", maps, sizeof maps);
+    for (const char* line = maps; *line != '\0';) {
+      const char* end = strchrnul(line, '\n');
+      unsigned long start = 0, stop = 0, inode = 0;
+      char mode[8] = "", rest[16] = "";
+      if (sscanf(line, "%lx-%lx %7s %*x %*x:%*x %lu %15s", &start, &stop, mode, &inode, rest) == 5 && mode[3] == 's' &&
+          strncmp(rest, "/dev/zero", 9) == 0) {
+        bool counted = false;
+        for (int k = 0; k < known && !counted; ++k) counted = inodes[k] == inode;
+        if (!counted) {
+          if (known < 256) inodes[known++] = inode;
+          sum += stop - start;
+        }
+      }
+      line = *end == '\n' ? end + 1 : end;
+    }
+  }
+  return sum;
+}
+
+KillReason Watchdog::Check(uint64_t reaped_cpu_ns) {
+  Scan();
+  if (limits_.processes != 0 && static_cast<uint64_t>(count_) > limits_.processes) return KillReason::kProcesses;
+  if (limits_.cpu_ns != 0) {
+    uint64_t cpu = reaped_cpu_ns + vanished_cpu_ns_;
+    for (int i = 0; i < count_; ++i) cpu += seen_[i].cpu_ns;
+    if (cpu > limits_.cpu_ns) return KillReason::kCpuTime;
+  }
+  if (limits_.memory_bytes != 0) {
+    uint64_t files = descendants_only_ ? 0 : TmpfsUsed("/tmp");
+    uint64_t memory = SumMemory(false) + files;
+    if (memory > limits_.memory_bytes) memory = SumMemory(true) + files;
+    if (memory > peak_memory_) peak_memory_ = memory;
+    if (memory > limits_.memory_bytes || SharedMappings() + files > limits_.memory_bytes) return KillReason::kMemory;
+  }
+  return KillReason::kNone;
+}
+
+int Watchdog::FindTree(pid_t* pids, int capacity) {
+  Scan();
+  int n = count_ < capacity ? count_ : capacity;
+  for (int i = 0; i < n; ++i) pids[i] = seen_[i].pid;
+  return n;
+}
+
+void KillDescendants(Watchdog* watchdog) {
+  static pid_t pids[kMaxWatched];
+  // Orphans come to us (we are their subreaper), so each round reaches what the last one's victims left behind.
+  for (int round = 0; round < 500; ++round) {
+    int n = watchdog->FindTree(pids, kMaxWatched);
+    if (n == 0) return;
+    for (int i = 0; i < n; ++i) {
+      int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pids[i], 0));
+      if (pidfd < 0) continue;
+      // Between the look and the open the number may have passed to a stranger: ask again whose child it is.
+      char stat[1024];
+      pid_t parent = 0;
+      uint64_t ticks = 0;
+      bool ours = ReadProc(pids[i], "stat", stat, sizeof stat) > 0 && ParseStat(stat, &parent, &ticks);
+      if (ours && parent != getpid()) {
+        ours = false;
+        for (int j = 0; j < n && !ours; ++j) ours = pids[j] == parent;
+      }
+      if (ours) (void)sys::PidfdSendSignal(pidfd, SIGKILL);
+      close(pidfd);
+    }
+    while (waitpid(-1, nullptr, WNOHANG | __WALL) > 0) {
+    }
+    timespec pause = {0, 2'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+}  // namespace cella::jail

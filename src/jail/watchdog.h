@@ -1,0 +1,55 @@
+// What init can measure of its guest without cgroups: the processes of the jail (or, unconfined, all descendants) by
+// reading /proc. Used a few dozen times a second, and only where a limit has no better mechanism.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "jail/protocol.h"
+#include "jail/spec.h"
+
+namespace cella::jail {
+
+inline constexpr int kMaxWatched = 4096;
+
+class Watchdog {
+ public:
+  // `own_pid` is init; with `descendants_only` (no pid namespace of our own) only its tree is looked at.
+  Watchdog(const WatchLimits& limits, pid_t own_pid, bool descendants_only);
+
+  bool enabled() const;
+
+  // Reads /proc once. `reaped_cpu_ns`: processor time of processes that were waited for.
+  KillReason Check(uint64_t reaped_cpu_ns);
+
+  uint64_t peak_memory() const { return peak_memory_; }
+
+  // The processes of the last look; unconfined only: a process may have become another since, so verify with a pidfd.
+  int FindTree(pid_t* pids, int capacity);
+
+ private:
+  struct Seen {
+    pid_t pid;
+    pid_t parent;
+    uint64_t cpu_ns;
+    bool in_tree;
+  };
+  void Scan();
+  uint64_t SumMemory(bool exact) const;
+  uint64_t SharedMappings() const;
+
+  WatchLimits limits_;
+  pid_t own_pid_;
+  bool descendants_only_;
+  uint64_t peak_memory_ = 0;
+  // Processor time of processes that vanished without being ours to reap (their parent ignored SIGCHLD).
+  uint64_t vanished_cpu_ns_ = 0;
+  int count_ = 0;
+  Seen seen_[kMaxWatched];
+};
+
+// pid namespaces apart: kills every descendant of the caller until none is left, in bounded time.
+void KillDescendants(Watchdog* watchdog);
+
+}  // namespace cella::jail

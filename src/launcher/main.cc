@@ -1,0 +1,78 @@
+// cella-launch: receives one JailSpec over its control socket, builds the jail, and stays as init's parent until init
+// ends. Small, single-threaded, statically linked; it never sees guest data.
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "jail/build.h"
+#include "jail/messages.h"
+#include "jail/sys.h"
+
+namespace {
+
+using namespace cella::jail;
+
+bool IsSocket(int fd) {
+  struct stat info;
+  return fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode);
+}
+
+const JailSpec* ReceiveSpec(int control, int* fds, int* count) {
+  Request request = {};
+  if (ReceiveRequest(control, &request, fds, count) != 1 || request.kind != RequestKind::kBuild || *count < 1) {
+    return nullptr;
+  }
+  size_t size = 0;
+  const auto* spec = static_cast<const JailSpec*>(MapBlock(fds[0], sizeof(JailSpec), &size));
+  if (spec == nullptr || spec->magic != kSpecMagic || spec->size != size) return nullptr;
+  if (spec->mount_count > kMaxMounts || spec->link_count > kMaxLinks || spec->file_count > kMaxFiles) return nullptr;
+  if (*count != 1 + static_cast<int>(spec->cgroup_v1_count + spec->cgroup_v2)) return nullptr;
+  return spec;
+}
+
+}  // namespace
+
+int main() {
+  if (!IsSocket(kControlFd)) {
+    fputs("cella-launch: started by cella, not by people; try 'cella run --help'\n", stderr);
+    return 2;
+  }
+  (void)fcntl(kControlFd, F_SETFD, FD_CLOEXEC);
+  // The supervisor's death ends us, and ours ends init; init also sees its control socket close.
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  int fds[kMaxMessageFds];
+  int count = 0;
+  const JailSpec* spec = ReceiveSpec(kControlFd, fds, &count);
+  if (spec == nullptr) {
+    SendFailure(kControlFd, {Stage::kRequest, EPROTO, "build"});
+    return 1;
+  }
+  BuildFds cgroups;
+  if (spec->cgroup_v1_count > 0) cgroups.cgroup_v1 = fds + 1;
+  if (spec->cgroup_v2 != 0) cgroups.cgroup_v2 = fds[1 + spec->cgroup_v1_count];
+  if (spec->flags & kUnconfined) {
+    // As init of nothing it must outlive its supervisor for a moment: to end the guest's tree.
+    prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+    RunUnconfined(*spec, cgroups, kControlFd);
+  }
+
+  int init = -1;
+  if (Failure failure = BuildJail(*spec, cgroups, kControlFd, &init)) {
+    SendFailure(kControlFd, failure);
+    return 1;
+  }
+  Report report = {};
+  report.kind = ReportKind::kCreated;
+  SendReport(kControlFd, report, &init, 1);
+  // From here on the supervisor and init talk alone: when init ends, the supervisor must see the socket close.
+  sys::CloseRange(kControlFd, ~0u, 0);
+  int status = 0;
+  while (waitpid(-1, &status, __WALL) < 0 && errno == EINTR) {
+  }
+  return 0;
+}

@@ -1,0 +1,93 @@
+#include "os/cgroup_owner.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <string>
+
+#include "base/unique_fd.h"
+
+namespace cella::os::internal {
+namespace {
+
+constexpr std::string_view kPrefix = "cella-";
+
+struct ProcessStat {
+  pid_t pid = 0;
+  uint64_t start_time = 0;
+};
+
+template <typename T>
+bool TakeNumber(std::string_view& rest, char terminator, T& value) {
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+  if (error != std::errc() || end == rest.data() + rest.size() || *end != terminator) return false;
+  rest.remove_prefix(static_cast<size_t>(end - rest.data()) + 1);
+  return true;
+}
+
+std::optional<ProcessStat> ReadStat(const char* path) {
+  const UniqueFd file(open(path, O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  std::array<char, 1024> buffer;
+  const ssize_t size = read(file.get(), buffer.data(), buffer.size());
+  if (size <= 0) return std::nullopt;
+  std::string_view text(buffer.data(), static_cast<size_t>(size));
+  ProcessStat stat;
+  if (!TakeNumber(text, ' ', stat.pid)) return std::nullopt;
+  // The command name is the process's own choice and may hold spaces and parentheses: count from the last ')'.
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(name_end + 1);
+  for (int field = 3; field <= 22; ++field) {
+    const size_t space = text.find(' ');
+    if (space == std::string_view::npos) return std::nullopt;
+    text.remove_prefix(space + 1);
+  }
+  if (!TakeNumber(text, ' ', stat.start_time)) return std::nullopt;
+  return stat;
+}
+
+}  // namespace
+
+CgroupOwner CurrentCgroupOwner() {
+  CgroupOwner owner{.pid = getpid()};
+  const auto stat = ReadStat("/proc/self/stat");
+  // A /proc of another pid namespace numbers processes differently: no judging by it.
+  if (!stat || stat->pid != owner.pid) return owner;
+  owner.start_time = stat->start_time;
+  struct ::stat ns;
+  if (::stat("/proc/self/ns/pid", &ns) == 0) owner.pid_namespace = ns.st_ino;
+  return owner;
+}
+
+bool IsAlive(const CgroupOwner& owner) {
+  const auto stat = ReadStat(fmt::format("/proc/{}/stat", owner.pid).c_str());
+  if (stat && owner.start_time != 0) return stat->start_time == owner.start_time;
+  // /proc mounted with hidepid hides other users' processes; the signal check does not.
+  return kill(owner.pid, 0) == 0 || errno != ESRCH;
+}
+
+std::string FormatGroupName(const CgroupOwner& owner, std::string_view name) {
+  return fmt::format("{}{}-{}-{}-{}", kPrefix, owner.pid_namespace, owner.pid, owner.start_time, name);
+}
+
+std::optional<GroupName> ParseGroupName(std::string_view directory) {
+  if (!directory.starts_with(kPrefix)) return std::nullopt;
+  directory.remove_prefix(kPrefix.size());
+  GroupName group;
+  if (!TakeNumber(directory, '-', group.owner.pid_namespace) || !TakeNumber(directory, '-', group.owner.pid) ||
+      !TakeNumber(directory, '-', group.owner.start_time)) {
+    return std::nullopt;
+  }
+  if (group.owner.pid <= 0 || directory.empty()) return std::nullopt;
+  group.name = directory;
+  return group;
+}
+
+}  // namespace cella::os::internal

@@ -1,0 +1,137 @@
+#include "session/json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace cella::session {
+namespace {
+
+// Keys keep the order in which the documentation lists them.
+using Json = nlohmann::ordered_json;
+
+std::string Dump(const Json& json) {
+  // Guests choose file names and the like: anything that is not UTF-8 is replaced, never thrown about.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json Number(double value) {
+  // 1073741824, not 1073741824.0
+  auto whole = static_cast<int64_t>(value);
+  if (static_cast<double>(whole) == value) return whole;
+  return value;
+}
+
+Json ToJsonValue(const Isolation& isolation) {
+  Json limits = Json::object();
+  for (const auto& [name, limit] : isolation.limits) limits[name] = {{"value", Number(limit.value)}, {"by", limit.by}};
+  Json json;
+  json["executor"] = isolation.executor;
+  json["namespaces"] = isolation.namespaces;
+  json["seccomp"] = isolation.seccomp;
+  json["landlock"] = isolation.landlock;
+  json["cgroup"] = isolation.cgroup;
+  json["network"] = isolation.network;
+  json["proc"] = isolation.proc;
+  json["limits"] = std::move(limits);
+  if (!isolation.unenforced.empty()) json["unenforced"] = isolation.unenforced;
+  return json;
+}
+
+Json ToJsonValue(const std::optional<RunError>& error) {
+  if (!error) return nullptr;
+  return Json{{"name", error->name}, {"message", error->message}, {"traceback", error->traceback}};
+}
+
+double Rounded(double milliseconds) { return static_cast<double>(static_cast<int64_t>(milliseconds * 1000)) / 1000; }
+
+Json ToJsonValue(const Usage& usage) {
+  return Json{{"wall_ms", Rounded(usage.wall_ms)}, {"cpu_ms", Rounded(usage.cpu_ms)}, {"peak_memory", usage.peak_memory}};
+}
+
+Json ToJsonValue(const FileChange& file) {
+  return Json{{"path", file.path}, {"size", file.size}, {"change", ToString(file.kind)}};
+}
+
+void AddOutcome(Json& json, const Outcome& outcome) {
+  json["status"] = ToString(outcome.status);
+  json["exit_code"] = outcome.exit_code;
+  json["signal"] = outcome.signal ? Json(*outcome.signal) : Json(nullptr);
+}
+
+}  // namespace
+
+std::string ToJson(const RunResult& result) {
+  Json json;
+  json["id"] = result.id;
+  json["session"] = result.session.empty() ? Json(nullptr) : Json(result.session);
+  AddOutcome(json, result.outcome);
+  json["stdout"] = result.stdout_text;
+  json["stderr"] = result.stderr_text;
+  json["value"] = nullptr;
+  json["outputs"] = Json::array();
+  json["error"] = ToJsonValue(result.outcome.error);
+  json["files"] = Json::array();
+  for (const FileChange& file : result.files) json["files"].push_back(ToJsonValue(file));
+  if (!result.files_complete) json["files_complete"] = false;
+  json["truncated"] = {{"stdout", result.stdout_dropped}, {"stderr", result.stderr_dropped}};
+  json["usage"] = ToJsonValue(result.outcome.usage);
+  json["state"] = ToString(result.state);
+  json["isolation"] = result.isolation.executor.empty() ? Json(nullptr) : ToJsonValue(result.isolation);
+  json["checkpoint"] = "off";
+  return Dump(json);
+}
+
+std::string EventEncoder::Encode(const Event& event) {
+  Json json;
+  json["n"] = number_;
+  auto render = [&]<typename T>(const T& value) {
+    if constexpr (std::is_same_v<T, StartedEvent>) {
+      json["type"] = "started";
+      json["run"] = run_id_;
+      json["language"] = value.language;
+      json["isolation"] = ToJsonValue(value.isolation);
+    } else if constexpr (std::is_same_v<T, OutputEvent>) {
+      std::string& pending = pending_[value.stream == Stream::kStdout ? 0 : 1];
+      std::string bytes = std::exchange(pending, {}) + value.bytes;
+      size_t tail = IncompleteUtf8Tail(bytes);
+      pending = bytes.substr(bytes.size() - tail);
+      bytes.resize(bytes.size() - tail);
+      json["type"] = ToString(value.stream);
+      json["text"] = ToUtf8Lossy(bytes);
+      return !bytes.empty();
+    } else if constexpr (std::is_same_v<T, TruncatedEvent>) {
+      json["type"] = "truncated";
+      json["stream"] = ToString(value.stream);
+      json["dropped"] = value.dropped;
+    } else if constexpr (std::is_same_v<T, FileEvent>) {
+      json["type"] = "file";
+      json.update(ToJsonValue(value.change));
+    } else if constexpr (std::is_same_v<T, FilesIncompleteEvent>) {
+      json["type"] = "file";
+      json["files_complete"] = false;
+    } else {
+      json["type"] = "finished";
+      AddOutcome(json, value.outcome);
+      json["error"] = ToJsonValue(value.outcome.error);
+      json["usage"] = ToJsonValue(value.outcome.usage);
+      json["state"] = ToString(value.state);
+    }
+    return true;
+  };
+  if (!std::visit(render, event)) return {};
+  ++number_;
+  return Dump(json);
+}
+
+std::string EventEncoder::Flush(Stream stream) {
+  std::string& pending = pending_[stream == Stream::kStdout ? 0 : 1];
+  if (pending.empty()) return {};
+  Json json;
+  json["n"] = number_++;
+  json["type"] = ToString(stream);
+  json["text"] = ToUtf8Lossy(std::exchange(pending, {}));
+  return Dump(json);
+}
+
+}  // namespace cella::session

@@ -1,0 +1,79 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "session/capped_sink.h"
+#include "session/fold.h"
+#include "session/json.h"
+
+namespace cella::session {
+namespace {
+
+using nlohmann::json;
+
+RunResult Fold(std::vector<Event> events, uint64_t cap) {
+  async::Loop loop;
+  ResultFold fold("run_1");
+  auto main = [&]() -> async::Task<void> {
+    CappedSink capped(fold, cap);
+    for (Event& event : events) (void)co_await capped.Emit(std::move(event));
+    co_await capped.Flush();
+    Event finished = FinishedEvent{};
+    (void)co_await capped.Emit(std::move(finished));
+  };
+  loop.Run(main());
+  return fold.Take();
+}
+
+TEST(ResultFoldTest, OutputIsKeptPerStreamAndDecodedLossily) {
+  RunResult result = Fold({OutputEvent{Stream::kStdout, "a\xff"}, OutputEvent{Stream::kStderr, "e"},
+                           OutputEvent{Stream::kStdout, "b"}},
+                          1000);
+  EXPECT_EQ(result.stdout_text, "a\xef\xbf\xbd" "b");
+  EXPECT_EQ(result.stderr_text, "e");
+  EXPECT_EQ(result.stdout_dropped, 0u);
+}
+
+TEST(ResultFoldTest, BeyondTheCapHeadAndTailRemainAndTheRestIsCounted) {
+  RunResult result = Fold({OutputEvent{Stream::kStdout, std::string(5000, 'h')}, OutputEvent{Stream::kStdout, "the end"}}, 100);
+  EXPECT_EQ(result.stdout_dropped, 5007u - 100u);
+  EXPECT_TRUE(result.stdout_text.starts_with("hhhh"));
+  EXPECT_TRUE(result.stdout_text.ends_with("the end"));
+  EXPECT_NE(result.stdout_text.find("4907 bytes dropped"), std::string::npos);
+}
+
+TEST(JsonTest, AResultHasEveryFieldOfItsContract) {
+  RunResult result;
+  result.id = "run_1";
+  result.outcome.status = RunStatus::kCrashed;
+  result.outcome.exit_code = 139;
+  result.outcome.signal = 11;
+  result.files.push_back({"a\xff.txt", 3, FileChange::Kind::kCreated});
+  json parsed = json::parse(ToJson(result));
+  for (const char* key : {"id", "session", "status", "exit_code", "signal", "stdout", "stderr", "value", "outputs", "error",
+                          "files", "truncated", "usage", "state", "isolation", "checkpoint"}) {
+    EXPECT_TRUE(parsed.contains(key)) << key;
+  }
+  EXPECT_EQ(parsed["status"], "crashed");
+  EXPECT_EQ(parsed["signal"], 11);
+  EXPECT_TRUE(parsed["session"].is_null());
+  EXPECT_EQ(parsed["state"], "none");
+}
+
+TEST(EventEncoderTest, EventsAreNumberedAndCharactersAreNotCut) {
+  EventEncoder encoder("run_1");
+  json started = json::parse(encoder.Encode(StartedEvent{}));
+  EXPECT_EQ(started["n"], 0);
+  EXPECT_EQ(started["type"], "started");
+  json first = json::parse(encoder.Encode(OutputEvent{Stream::kStdout, "x\xe2\x82"}));
+  EXPECT_EQ(first["text"], "x");
+  json second = json::parse(encoder.Encode(OutputEvent{Stream::kStdout, "\xac"}));
+  EXPECT_EQ(second["text"], "\xe2\x82\xac");
+  EXPECT_EQ(second["n"], 2);
+  EXPECT_EQ(encoder.Encode(OutputEvent{Stream::kStdout, "\xe2"}), "");
+  EXPECT_EQ(json::parse(encoder.Flush(Stream::kStdout))["text"], "\xef\xbf\xbd");
+  EXPECT_EQ(encoder.Flush(Stream::kStdout), "");
+}
+
+}  // namespace
+}  // namespace cella::session

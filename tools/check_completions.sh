@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Fails where a shell completion and the options that cella itself lists have drifted apart.
+#   tools/check_completions.sh build/release/bin/cella
+set -euo pipefail
+cella=$1
+completions="$(dirname "${BASH_SOURCE[0]}")/../packaging/completions"
+
+wanted=$(for command in '' run doctor bench version; do
+  # shellcheck disable=SC2086  # no command is no word
+  "$cella" $command --help
+done | grep -oE -- '(^|[ ,[(|])--[a-z][a-z-]+' | grep -oE -- '--.*' | sort -u)
+failed=''
+for file in cella.bash _cella cella.fish; do
+  # fish writes `-l name` for `--name`.
+  offered=$(sed -E '/^set /d; s/ -l ([a-z-]+) -/ --\1 -/' "$completions/$file" |
+    grep -oE -- "(^|[ *')(|])--[a-z][a-z-]+" |
+    grep -oE -- '--.*' | sort -u)
+  if ! difference=$(diff <(echo "$wanted") <(echo "$offered")); then
+    echo "packaging/completions/$file (<: lacks, >: has in excess)"
+    grep '^[<>]' <<<"$difference"
+    failed=1
+  fi
+done
+[[ ! $failed ]] || exit 1
+echo "completions: $(wc -w <<<"$wanted") options"
