@@ -17,7 +17,8 @@ BELOW = {
     "executor": ["language", "jupyter", "docker"],
     "session": ["executor", "store"],
     "server": ["session", "http"],
-    "cli": ["server", "launcher"],
+    "doctor": ["language", "os", "jail"],
+    "cli": ["server", "launcher", "doctor"],
 }
 CONFINED = [  # (what, the #include, the only places)
     ("zmq", r"zmq(_addon)?\.h(pp)?$", ["src/jupyter/"]),
@@ -77,10 +78,13 @@ def self_test():
             'src/http/a.cc <boost/beast/core.hpp>', 'src/language/a.cc <toml++/toml.h>',
             'src/jail/seccomp_policy.cc <seccomp.h>', 'src/jail/a.cc <linux/seccomp.h>', 'src/base/a.h <fmt/core.h>',
             'src/base/a.h "cella/policy.h"', 'include/cella/a.h <vector>', 'include/cella/a.h "cella/policy.h"',
+            'src/doctor/a.cc "jail/steps.h"', 'src/cli/a.cc "doctor/judge.h"',
             'src/jail/a.cc "filters.inc"', 'src/jail/a_test.cc "os/process.h"', 'tests/a.cc <boost/asio.hpp>']
     bad = ['src/base/a.h "os/cgroup.h"', 'src/jail/a.h "base/result.h"', 'src/jail/a.h "cella/policy.h"',
            'src/launcher/main.cc "base/result.h"', 'src/os/a.cc "jail/spec.h"', 'src/executor/a.cc "session/run.h"',
-           'src/session/a.cc "cli/run.h"', 'src/async/a.h "http/server.h"', 'src/http/a.cc <zmq.hpp>',
+           'src/session/a.cc "cli/run.h"',
+           'src/doctor/a.cc "executor/limits.h"', 'src/session/a.cc "doctor/judge.h"',
+           'src/async/a.h "http/server.h"', 'src/http/a.cc <zmq.hpp>',
            'src/server/a.cc <boost/beast.hpp>', 'src/executor/a.cc <boost/asio/post.hpp>',
            'src/session/a.cc <sqlite3.h>', 'src/server/a.cc <CLI/CLI.hpp>', 'src/cli/a.cc <toml++/toml.h>',
            'src/jail/steps.cc <seccomp.h>', 'src/misc/a.cc <vector>', 'src/os/a.cc "cgroup.h"',

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "cli/bench_command.h"
 #include "cli/run_command.h"
 
 namespace {
@@ -29,6 +30,9 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", kVersion);
   CLI::App* run = app.add_subcommand("run", "Run a file or a snippet, by default in a jail of its own");
   cella::cli::DeclareRunOptions(*run, &run_options);
+  cella::cli::BenchOptions bench_options;
+  CLI::App* bench = app.add_subcommand("bench", "Measure this machine, with the alternatives beside it");
+  cella::cli::DeclareBenchOptions(*bench, &bench_options);
   CLI::App* version = app.add_subcommand("version", "Print the version");
 
   std::ranges::reverse(arguments);  // the order that CLI11 wants
@@ -41,6 +45,7 @@ int Main(int argc, char** argv) {
     std::printf("cella %s\n", kVersion);
     return 0;
   }
+  if (bench->parsed()) return cella::cli::BenchCommand(bench_options);
   return cella::cli::RunCommand(run_options);
 }
 

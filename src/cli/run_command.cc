@@ -71,13 +71,41 @@ std::string DescribeIsolation(const Isolation& isolation) {
   return text;
 }
 
+// What a run needs, wired together. The executor refers to the table.
+struct Engine {
+  language::LanguageTable table;
+  std::unique_ptr<executor::Executor> executor;
+};
+
+Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind) {
+  TRY(Installation installation, FindInstallation());
+  // First of all: the launcher starts on another processor while this one goes on.
+  TRY(executor::Launch started, executor::Launch::Start(loop, installation.launcher));
+  auto engine = std::make_unique<Engine>();
+  TRY(engine->table, language::LanguageTable::Load(installation.languages));
+  os::CgroupHost cgroups = os::CgroupHost::Probe();
+  cgroups.Sweep();
+  executor::LaunchContext context{loop,
+                                  installation.launcher,
+                                  engine->table,
+                                  language::HostEnv::FromProcess(),
+                                  std::move(cgroups),
+                                  std::move(started)};
+  if (kind == ExecutorKind::kLocal) {
+    engine->executor = std::make_unique<executor::LocalExecutor>(std::move(context), ObserveLocalHost());
+  } else {
+    engine->executor = std::make_unique<executor::SandboxExecutor>(std::move(context));
+  }
+  return engine;
+}
+
 class Runner {
  public:
   Runner(async::Loop& loop, ParsedRun run)
       : loop_(loop), run_(std::move(run)), out_(loop, STDOUT_FILENO), err_(loop, STDERR_FILENO), plain_(out_, err_),
         run_id_(session::NewRunId()), fold_(run_id_), ndjson_(out_, run_id_) {}
 
-  async::Task<int> Run(Result<std::unique_ptr<executor::Executor>> executor) {
+  async::Task<int> Run(Result<std::unique_ptr<Engine>> engine) {
     const Rendering rendering = run_.rendering;
     executor::EventSink& last = rendering == Rendering::kJson     ? static_cast<executor::EventSink&>(fold_)
                                 : rendering == Rendering::kEvents ? static_cast<executor::EventSink&>(ndjson_)
@@ -86,8 +114,12 @@ class Runner {
     const bool caps = rendering != Rendering::kPlain || run_.cap_plain_output;
     executor::EventSink& sink = caps ? static_cast<executor::EventSink&>(capped) : last;
 
-    Result<Outcome> result = executor ? co_await RunCancellable(**executor, sink)
-                                      : Result<Outcome>(std::unexpected(std::move(executor.error())));
+    Result<Outcome> result = std::unexpected(Error{});
+    if (engine) {
+      result = co_await RunCancellable(*(*engine)->executor, sink);
+    } else {
+      result = std::unexpected(std::move(engine.error()));
+    }
     Outcome outcome = result ? std::move(*result) : Rejected(result.error());
     if (caps) co_await capped.Flush();
     Event finished = FinishedEvent{outcome, StateAfter::kNone};
@@ -154,37 +186,18 @@ int RunCommand(const RunOptions& options) {
   // A reader that goes away is an answer of write(), not our end.
   signal(SIGPIPE, SIG_IGN);
   async::Loop loop;
-  auto parsed = ParseRun(options);
   ParsedRun run;
   // Also a refused request is answered in the form that was asked for.
   run.rendering = options.json ? Rendering::kJson : options.events ? Rendering::kEvents : Rendering::kPlain;
-  Result<std::unique_ptr<executor::Executor>> executor = nullptr;
-  Result<language::LanguageTable> table = Err(ErrorCode::kInternal, "no language table");
-  if (!parsed) {
-    executor = std::unexpected(std::move(parsed.error()));
-  } else {
+  Result<std::unique_ptr<Engine>> engine = nullptr;
+  if (auto parsed = ParseRun(options)) {
     run = std::move(*parsed);
-    auto installation = FindInstallation();
-    if (installation) table = language::LanguageTable::Load(installation->languages);
-    if (!installation) {
-      executor = std::unexpected(std::move(installation.error()));
-    } else if (!table) {
-      executor = std::unexpected(std::move(table.error()));
-    } else {
-      os::CgroupHost cgroups = os::CgroupHost::Probe();
-      cgroups.Sweep();
-      language::HostEnv host = language::HostEnv::FromProcess();
-      if (run.executor == ExecutorKind::kLocal) {
-        executor = std::make_unique<executor::LocalExecutor>(loop, installation->launcher, *table, std::move(host),
-                                                             std::move(cgroups), ObserveLocalHost());
-      } else {
-        executor = std::make_unique<executor::SandboxExecutor>(loop, installation->launcher, *table, std::move(host),
-                                                               std::move(cgroups));
-      }
-    }
+    engine = MakeEngine(loop, run.executor);
+  } else {
+    engine = std::unexpected(std::move(parsed.error()));
   }
   Runner runner(loop, std::move(run));
-  return loop.Run(runner.Run(std::move(executor)));
+  return loop.Run(runner.Run(std::move(engine)));
 }
 
 }  // namespace cella::cli

@@ -26,29 +26,28 @@ Launch::~Launch() {
   if (control_.is_open()) KillInit();
 }
 
-Result<Launch> Launch::Start(async::Loop& loop, const std::string& launcher, JailSpecBuilder& builder,
-                             const os::Cgroup& cgroup) {
-  builder.spec().cgroup_v1_count = static_cast<uint32_t>(cgroup.v1_tasks().size());
-  builder.spec().cgroup_v2 = cgroup.v2_dir() >= 0 ? 1 : 0;
-  TRY(UniqueFd spec, builder.Finish());
+Result<Launch> Launch::Start(async::Loop& loop, const std::string& launcher) {
   TRY(os::SocketPair sockets, os::MakeMessageSockets());
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null) return SysErr(errno, "open '/dev/null'");
-
   os::SpawnOptions options;
   options.program = launcher;
   options.argv = {"cella-launch"};
   options.fds = {{null.get(), 0}, {null.get(), 1}, {null.get(), 2}, {sockets.theirs.get(), jail::kControlFd}};
   auto process = os::Process::Spawn(options);
   if (!process) return std::unexpected(std::move(process.error()).WithContext("the launcher"));
-  sockets.theirs.Reset();
+  return Launch(loop, std::move(*process), std::move(sockets.ours));
+}
 
+Status Launch::Build(JailSpecBuilder& builder, const os::Cgroup& cgroup) {
+  builder.spec().cgroup_v1_count = static_cast<uint32_t>(cgroup.v1_tasks().size());
+  builder.spec().cgroup_v2 = cgroup.v2_dir() >= 0 ? 1 : 0;
+  TRY(UniqueFd spec, builder.Finish());
   std::vector<int> fds = {spec.get()};
   for (const UniqueFd& tasks : cgroup.v1_tasks()) fds.push_back(tasks.get());
   if (cgroup.v2_dir() >= 0) fds.push_back(cgroup.v2_dir());
   jail::Request request = {jail::RequestKind::kBuild, 0};
-  TRY_VOID(os::SendMessage(sockets.ours.get(), Bytes(request), fds));
-  return Launch(loop, std::move(*process), std::move(sockets.ours));
+  return os::SendMessage(control_.fd(), Bytes(request), fds);
 }
 
 async::Task<Result<Launch::Ready>> Launch::WaitReady() {
@@ -65,7 +64,7 @@ async::Task<Result<Launch::Ready>> Launch::WaitReady() {
       case jail::ReportKind::kFailed:
         co_return std::unexpected(ExplainBuildFailure(report));
       case jail::ReportKind::kCreated:
-        if (!message->fds.empty()) init_ = std::move(message->fds.front());
+        if (!message->fds.empty()) init_ = os::Process::Adopt(std::move(message->fds.front()));
         break;
       case jail::ReportKind::kReady:
         if (!message->fds.empty()) ready.workspace = std::move(message->fds.front());
@@ -98,7 +97,7 @@ async::Task<Result<std::optional<jail::Report>>> Launch::NextReport() {
     if (report.kind == jail::ReportKind::kFailed) co_return std::unexpected(ExplainExecFailure(report));
     if (report.kind == jail::ReportKind::kCreated) {
       // The launcher's report may come after init's "ready".
-      if (!message->fds.empty()) init_ = std::move(message->fds.front());
+      if (!message->fds.empty()) init_ = os::Process::Adopt(std::move(message->fds.front()));
       continue;
     }
     co_return report;
@@ -116,24 +115,22 @@ void Launch::Signal(int signal) { Send(jail::RequestKind::kSignal, signal); }
 void Launch::KillGuest() { Send(jail::RequestKind::kKill, 0); }
 
 void Launch::KillInit() {
-  if (init_) (void)os::PidfdSendSignal(init_.get(), SIGKILL);
+  if (init_) (void)init_->Signal(SIGKILL);
   (void)launcher_.Signal(SIGKILL);
 }
 
 async::Task<void> Launch::End() {
   // Init exits when its socket closes, and in its pid namespace everything with it.
   control_.Close();
-  if (init_) {
-    async::Descriptor init(*loop_, std::move(init_));
-    (void)co_await init.Readable();
-  }
-  // The launcher waits for init only, so it is gone a moment later; unconfined it is init itself.
-  int launcher = fcntl(launcher_.pidfd(), F_DUPFD_CLOEXEC, 3);
-  if (launcher >= 0) {
-    async::Descriptor gone(*loop_, UniqueFd(launcher));
+  os::Process& last = init_ ? *init_ : launcher_;
+  UniqueFd pidfd(fcntl(last.pidfd(), F_DUPFD_CLOEXEC, 3));
+  if (pidfd) {
+    async::Descriptor gone(*loop_, std::move(pidfd));
     (void)co_await gone.Readable();
   }
-  (void)launcher_.Wait();
+  (void)last.Wait();
+  // Having built the jail, the launcher is gone long since.
+  if (init_) (void)launcher_.Wait();
 }
 
 }  // namespace cella::executor

@@ -19,12 +19,14 @@ namespace cella::executor {
 
 class Launch {
  public:
-  // Starts the launcher and sends it the spec. `cgroup` may be empty.
-  static Result<Launch> Start(async::Loop& loop, const std::string& launcher, JailSpecBuilder& builder,
-                              const os::Cgroup& cgroup);
+  // Starts the launcher, which waits for its spec: its start overlaps with whatever the caller prepares meanwhile.
+  static Result<Launch> Start(async::Loop& loop, const std::string& launcher);
   Launch(Launch&&) = default;
   // Kills what is left, without waiting for the last process to be gone: see End.
   ~Launch();
+
+  // Sends the spec. `cgroup` may be empty.
+  Status Build(JailSpecBuilder& builder, const os::Cgroup& cgroup);
 
   struct Ready {
     UniqueFd workspace;  // empty when unconfined
@@ -51,9 +53,9 @@ class Launch {
   void Send(jail::RequestKind kind, int signal);
 
   async::Loop* loop_;
-  os::Process launcher_;
+  os::Process launcher_;  // unconfined it is init itself
   async::Descriptor control_;
-  UniqueFd init_;  // pidfd
+  std::optional<os::Process> init_;
 };
 
 }  // namespace cella::executor

@@ -21,6 +21,9 @@ Result<language::Plan> MakePlan(const language::LanguageTable& table, const lang
 async::Task<Result<Outcome>> RunPlan(async::Loop& loop, PlanRun run, RunRequest request, EventSink& sink,
                                      async::Event& cancel) {
   Workspace workspace(std::move(run.workspace));
+  if (!request.out_dir.empty()) {
+    CO_TRY_VOID(workspace.OpenOut(request.out_dir, request.policy.limits.disk.value));
+  }
   const bool wants_files = request.list_files || !request.out_dir.empty();
   // What is only saved is itself the result; else the code is not a change that the run made.
   if (wants_files && run.plan.save_only) workspace.Remember();
@@ -43,7 +46,7 @@ async::Task<Result<Outcome>> RunPlan(async::Loop& loop, PlanRun run, RunRequest 
   auto outcome = co_await guest.Run(std::move(options));
 
   if (outcome && wants_files) {
-    auto reported = co_await workspace.Report(request.out_dir, sink);
+    auto reported = co_await workspace.Report(sink);
     if (!reported) outcome = std::unexpected(std::move(reported.error()));
   }
   if (!run.private_workspace) workspace.RemoveCode();

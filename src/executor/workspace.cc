@@ -36,28 +36,38 @@ std::vector<FileChange> Compare(const os::DirectoryListing& before, const os::Di
   return changes;
 }
 
-Result<os::Directory> OpenOutDirectory(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return SysErr(error.value(), "create '{}'", path);
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) return SysErr(errno, "open '{}'", path);
-  return os::Directory(std::move(fd), std::nullopt);
-}
-
-Status CopyOut(const os::Directory& from, const os::Directory& to, const std::string& path) {
+// Copies data and keeps holes; a file may be much larger than what it holds.
+Status CopyOut(const os::Directory& from, const os::Directory& to, const std::string& path, uint64_t* bytes_left) {
   TRY(UniqueFd source, from.OpenFile(path));
   struct stat info;
-  mode_t mode = fstat(source.get(), &info) == 0 && (info.st_mode & 0100) != 0 ? 0755 : 0644;
-  TRY(UniqueFd target, to.CreateFile(path, os::Directory::IfExists::kReplace, mode));
+  if (fstat(source.get(), &info) < 0) return SysErr(errno, "read '{}'", path);
+  TRY(UniqueFd target, to.CreateFile(path, os::Directory::IfExists::kReplace, (info.st_mode & 0100) != 0 ? 0755 : 0644));
   std::array<char, 65536> buffer;
+  off_t position = 0;
   for (;;) {
-    ssize_t n = os::RetryOnEintr([&] { return read(source.get(), buffer.data(), buffer.size()); });
-    if (n < 0) return SysErr(errno, "read '{}'", path);
-    if (n == 0) return {};
-    auto written = os::WriteAll(target.get(), {buffer.data(), static_cast<size_t>(n)});
-    if (!written) return std::unexpected(std::move(written.error()).WithContext(fmt::format("copy '{}' out", path)));
+    off_t data = lseek(source.get(), position, SEEK_DATA);
+    if (data < 0 && errno == ENXIO) break;  // only a hole is left
+    off_t end = data < 0 ? -1 : lseek(source.get(), data, SEEK_HOLE);
+    if (end < 0 || lseek(source.get(), data, SEEK_SET) < 0 || lseek(target.get(), data, SEEK_SET) < 0) {
+      return SysErr(errno, "copy '{}' out", path);
+    }
+    for (position = data; position < end;) {
+      size_t wanted = std::min<size_t>(buffer.size(), static_cast<size_t>(end - position));
+      ssize_t n = os::RetryOnEintr([&] { return read(source.get(), buffer.data(), wanted); });
+      if (n < 0) return SysErr(errno, "read '{}'", path);
+      if (n == 0) break;
+      if (static_cast<uint64_t>(n) > *bytes_left) {
+        return Err(ErrorCode::kExhausted, "the files to copy out are larger than the disk limit; raise it with --disk");
+      }
+      *bytes_left -= static_cast<uint64_t>(n);
+      auto written = os::WriteAll(target.get(), {buffer.data(), static_cast<size_t>(n)});
+      if (!written) return std::unexpected(std::move(written.error()).WithContext(fmt::format("copy '{}' out", path)));
+      position += n;
+    }
+    if (position < end) break;  // it shrank while we read
   }
+  if (ftruncate(target.get(), std::max(position, info.st_size)) < 0) return SysErr(errno, "copy '{}' out", path);
+  return {};
 }
 
 }  // namespace
@@ -81,21 +91,24 @@ Status Workspace::Fill(const std::vector<InputFile>& files, const language::Plan
   return directory_.WriteFile(plan.file_name, plan.code, IfExists::kReplace);
 }
 
-async::Task<Status> Workspace::Report(const std::string& out_dir, EventSink& sink) {
+Status Workspace::OpenOut(const std::string& path, uint64_t byte_limit) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return SysErr(error.value(), "create '{}'", path);
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return SysErr(errno, "open '{}'", path);
+  out_.emplace(std::move(fd), std::nullopt);
+  out_bytes_left_ = byte_limit;
+  return {};
+}
+
+async::Task<Status> Workspace::Report(EventSink& sink) {
   os::DirectoryListing after = directory_.List(kMaxEntries);
-  std::optional<os::Directory> out;
   for (FileChange& change : Compare(before_, after)) {
     bool deleted = change.kind == FileChange::Kind::kDeleted;
     // Past the bound an absent file may just not have been looked at.
     if (deleted && (!after.complete || !before_.complete)) continue;
-    if (!out_dir.empty() && !deleted) {
-      if (!out) {
-        auto opened = OpenOutDirectory(out_dir);
-        if (!opened) co_return std::unexpected(std::move(opened.error()));
-        out.emplace(std::move(*opened));
-      }
-      CO_TRY_VOID(CopyOut(directory_, *out, change.path));
-    }
+    if (out_ && !deleted) CO_TRY_VOID(CopyOut(directory_, *out_, change.path, &out_bytes_left_));
     Event event = FileEvent{std::move(change)};
     (void)co_await sink.Emit(std::move(event));
   }

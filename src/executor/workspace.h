@@ -2,6 +2,7 @@
 // through os::Directory, since the guest controls the tree.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,14 @@ class Workspace {
   // Writes input files and the code. A file that the code itself did not name is taken away again by RemoveCode.
   Status Fill(const std::vector<InputFile>& files, const language::Plan& plan);
 
+  // Where changed files go. Opened before the run: afterwards the guest may have put a link in its place.
+  Status OpenOut(const std::string& path, uint64_t byte_limit);
+
   // What is there before the run, to compare with.
   void Remember() { before_ = directory_.List(kMaxEntries); }
 
-  // Emits a file event per change and copies changed files to `out_dir` when it is named.
-  async::Task<Status> Report(const std::string& out_dir, EventSink& sink);
+  // Emits a file event per change and copies changed files out.
+  async::Task<Status> Report(EventSink& sink);
 
   // Removes a code file that we put into a host directory.
   void RemoveCode();
@@ -34,6 +38,8 @@ class Workspace {
   os::Directory directory_;
   os::DirectoryListing before_;
   std::string code_to_remove_;
+  std::optional<os::Directory> out_;
+  uint64_t out_bytes_left_ = 0;
 };
 
 }  // namespace cella::executor

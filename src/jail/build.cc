@@ -52,8 +52,14 @@ Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, const LateMounts& l
   if (!(spec.flags & kHostNetwork)) JAIL_TRY(BringUpLoopback());
   const char* hostname = At(&spec, spec.hostname);
   if (sethostname(hostname, strlen(hostname)) < 0) return Fail(Stage::kHostname);
-  // Holds even if the filter had a hole. Only a /proc of our own offers the switch.
-  if (state->own_proc) JAIL_TRY(WriteKernelFile("/proc/sys/user/max_user_namespaces", "0", Stage::kNamespaceQuota));
+  // Quotas of this user namespace; only a /proc of our own offers them.
+  if (state->own_proc) {
+    // Holds even if the filter had a hole.
+    JAIL_TRY(WriteKernelFile("/proc/sys/user/max_user_namespaces", "0", Stage::kNamespaceQuota));
+    // What the guest uses is also charged to the user who started it, and few are allowed to each.
+    JAIL_TRY(WriteKernelFile("/proc/sys/user/max_inotify_instances", "16", Stage::kNamespaceQuota));
+    JAIL_TRY(WriteKernelFile("/proc/sys/user/max_inotify_watches", "8192", Stage::kNamespaceQuota));
+  }
   state->workspace = open("/workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (state->workspace < 0) return Fail(Stage::kScratch, "/workspace");
   JAIL_TRY(OpenLandlockRuleset(spec, &state->ruleset, &state->landlock_abi));
@@ -112,9 +118,11 @@ Failure BuildJail(const JailSpec& spec, const BuildFds& fds, int control, int* i
   int mapped[2];
   if (pipe2(mapped, O_CLOEXEC) < 0) return Fail(Stage::kClone, "pipe");
   clone_args args = {};
-  args.flags = NamespaceFlags(spec) | CLONE_PIDFD;
+  // A sibling of ours, not a child: the supervisor waits for it, and its death takes init along, so that nothing keeps
+  // this process (whose mounts take a moment to go away) alive.
+  args.flags = NamespaceFlags(spec) | CLONE_PIDFD | CLONE_PARENT;
   args.pidfd = reinterpret_cast<uint64_t>(init_pidfd);
-  args.exit_signal = SIGCHLD;
+  args.exit_signal = 0;  // a sibling has its parent's: ours
   if (spec.cgroup_v2 != 0) {
     args.flags |= CLONE_INTO_CGROUP;
     args.cgroup = static_cast<uint64_t>(fds.cgroup_v2);

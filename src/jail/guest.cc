@@ -29,6 +29,10 @@ Failure SetLimit(int resource, uint64_t soft, uint64_t hard, const char* name) {
 Failure SetLimits(const ExecSpec& exec) {
   // One byte, not zero: zero still starts a core dump handler on the host where core_pattern is a pipe.
   JAIL_TRY(SetLimit(RLIMIT_CORE, 1, 1, "core"));
+  // Charged to whoever started the jail as well, so no guest may use up the whole allowance.
+  JAIL_TRY(SetLimit(RLIMIT_SIGPENDING, 1024, 1024, "pending signals"));
+  JAIL_TRY(SetLimit(RLIMIT_MEMLOCK, 1 << 20, 1 << 20, "locked memory"));
+  JAIL_TRY(SetLimit(RLIMIT_MSGQUEUE, 512 << 10, 512 << 10, "message queues"));
   if (exec.cpu_seconds != 0) JAIL_TRY(SetLimit(RLIMIT_CPU, exec.cpu_seconds, exec.cpu_seconds + 1, "cpu time"));
   if (exec.data_bytes != 0) JAIL_TRY(SetLimit(RLIMIT_DATA, exec.data_bytes, exec.data_bytes, "memory"));
   if (exec.file_bytes != 0) JAIL_TRY(SetLimit(RLIMIT_FSIZE, exec.file_bytes, exec.file_bytes, "file size"));

@@ -1,10 +1,7 @@
-// cella-launch: receives one JailSpec over its control socket, builds the jail, and stays as init's parent until init
-// ends. Small, single-threaded, statically linked; it never sees guest data.
-#include <poll.h>
+// cella-launch: receives one JailSpec over its control socket, builds the jail, hands init over to the supervisor and
+// is gone. Small, single-threaded, statically linked; it never sees guest data.
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include <cstdio>
 #include <cstring>
@@ -43,7 +40,7 @@ int main() {
     return 2;
   }
   (void)fcntl(kControlFd, F_SETFD, FD_CLOEXEC);
-  // The supervisor's death ends us, and ours ends init; init also sees its control socket close.
+  // The supervisor's death ends us, and init as well; init also sees its control socket close.
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   int fds[kMaxMessageFds];
   int count = 0;
@@ -69,10 +66,5 @@ int main() {
   Report report = {};
   report.kind = ReportKind::kCreated;
   SendReport(kControlFd, report, &init, 1);
-  // From here on the supervisor and init talk alone: when init ends, the supervisor must see the socket close.
-  sys::CloseRange(kControlFd, ~0u, 0);
-  int status = 0;
-  while (waitpid(-1, &status, __WALL) < 0 && errno == EINTR) {
-  }
   return 0;
 }

@@ -58,6 +58,7 @@ std::unexpected<Error> NotInside(int sys_errno, const std::string& path) {
 }
 
 Result<UniqueFd> MakeParents(int dir, const std::string& path) {
+  if (path.starts_with('/')) return NotInside(EXDEV, path);
   UniqueFd current = OpenBeneath(dir, ".", O_RDONLY | O_DIRECTORY);
   if (!current) return NotInside(errno, path);
   size_t start = 0;
@@ -67,7 +68,13 @@ Result<UniqueFd> MakeParents(int dir, const std::string& path) {
     if (part.empty() || part == ".") continue;
     if (mkdirat(current.get(), part.c_str(), 0755) < 0 && errno != EEXIST) return NotInside(errno, path);
     UniqueFd next = OpenBeneath(current.get(), part.c_str(), O_RDONLY | O_DIRECTORY);
-    if (!next) return NotInside(errno, path);
+    if (!next) {
+      // O_DIRECTORY hides from us that it was a link: it is not followed either way, but people should know.
+      int error = errno;
+      struct stat info;
+      bool link = fstatat(current.get(), part.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
+      return NotInside(link ? ELOOP : error, path);
+    }
     current = std::move(next);
   }
   return current;

@@ -25,6 +25,9 @@ class Process {
  public:
   static Result<Process> Spawn(const SpawnOptions& options);
 
+  // Takes over a child that another process made for us (CLONE_PARENT).
+  static Process Adopt(UniqueFd pidfd) { return Process(std::move(pidfd)); }
+
   Process(Process&&) = default;
   Process& operator=(Process&& other) noexcept;
   Process(const Process&) = delete;

@@ -36,7 +36,7 @@ class Case:
     may_be_unbuilt: bool = False
     # The reason why only root's run has a control. The jailed half runs for everybody.
     root_only: str = ""
-    # Not even the victim can be made without root: the case exists in root's run only.
+    # Without root not even the victim can be made, or what the guest sees means nothing: root's run only.
     root_victim: bool = False
     # Only on this machine type ("" for all).
     machine: str = ""

@@ -150,6 +150,24 @@ def test_out_replaces_no_directory_by_a_link_and_writes_through_it(guest, scene)
     assert_victim_untouched(scene)
 
 
+@pytest.mark.parametrize("exists", [True, False], ids=["replaced", "made"])
+def test_an_out_directory_in_reach_of_the_guest_is_not_swapped_for_a_link(guest, scene, exists):
+    """`--workdir . --out ./out`: the guest can put a link where the output directory was, or will be."""
+    if exists:
+        (scene.workdir / "out").mkdir()
+    guest(
+        f"""
+        import os
+        if os.path.exists("out"):
+            os.rename("out", "aside")
+        os.symlink({str(scene.victim)!r}, "out")
+        open("planted", "w").write("planted")
+        """,
+        "--workdir", scene.workdir, "--out", scene.workdir / "out",
+    )
+    assert_victim_untouched(scene)
+
+
 SPECIAL = {
     "fifo": "import os; os.mkfifo('special'); open('plain', 'w').write('x')",
     "socket": """

@@ -1,5 +1,7 @@
-"""What a guest leaves behind ends with its run."""
+"""What a guest is and uses, seen from outside; and that what it leaves behind ends with its run."""
 
+import contextlib
+import ctypes
 import os
 import pathlib
 import secrets
@@ -59,19 +61,69 @@ def test_a_daemon_ends_with_the_run(cella, scene):
     assert processes_with(inside) == []
 
 
-def test_killing_the_supervisor_kills_the_guest(cella, scene):
-    marker = f"cella-orphan-{secrets.token_hex(8)}"
+@contextlib.contextmanager
+def sleeping_guest(cella, scene):
+    """A run that lasts. Yields the marker in its arguments and the pids of all its processes but cella itself."""
+    marker = f"cella-guest-{secrets.token_hex(8)}"
     process = subprocess.Popen(
         [cella.binary, "run", "-c", "import time; time.sleep(60)", "--python", PYTHON, "--", marker],
         env=scene.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
-        guests = wait_until(lambda: len(set(processes_with(marker)) - {process.pid}) >= 1)
-        assert guests, "the guest did not start"
+        assert wait_until(lambda: set(processes_with(marker)) - {process.pid}), "the guest did not start"
+        yield marker, set(processes_with(marker)) - {process.pid}
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_guest_is_never_root_of_the_host(cella, scene):
+    with sleeping_guest(cella, scene) as (_, pids):
+        for pid in pids:
+            status = pathlib.Path(f"/proc/{pid}/status").read_text()
+            uids = next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1:]
+            gids = next(line for line in status.splitlines() if line.startswith("Gid:")).split()[1:]
+            assert "0" not in uids + gids, f"process {pid} of the guest has host ids {uids} {gids}"
+
+
+def use_up_inotify(argv, scene):
+    """Runs a program that takes all inotify instances that it gets, and meanwhile wants one for itself."""
+    process = subprocess.Popen(argv, env=scene.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        taken = int(process.stdout.readline())
+        fd = ctypes.CDLL(None).inotify_init1(os.O_CLOEXEC)
+        if fd >= 0:
+            os.close(fd)
+        return taken, fd >= 0
+    finally:
+        process.stdin.close()
+        process.wait(timeout=LONG)
+        process.stdout.close()
+
+
+def test_a_guest_does_not_use_up_the_callers_inotify_instances(cella, scene):
+    """Counted per user, and by default there are 128: a caller without any cannot start a file watcher or a bus."""
+    source = scene.directory / "guest.py"
+    source.write_text(
+        "import ctypes, sys\n"
+        "taken = 0\n"
+        "while ctypes.CDLL(None).inotify_init1(0) >= 0:\n"
+        "    taken += 1\n"
+        "print(taken, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    # For root the control would hit the machine's own services.
+    if os.geteuid() != 0:
+        taken, left = use_up_inotify([PYTHON, source], scene)
+        assert taken > 0 and not left, "there are enough for everybody"
+    taken, left = use_up_inotify([cella.binary, "run", source, "--lang", "python", "--python", PYTHON], scene)
+    assert left, f"the guest took {taken} instances, and the caller has none left"
+
+
+def test_killing_the_supervisor_kills_the_guest(cella, scene):
+    with sleeping_guest(cella, scene) as (marker, _):
+        pass
     assert wait_until(lambda: processes_with(marker) == []), f"still alive: {processes_with(marker)}"
 
 

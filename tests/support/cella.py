@@ -46,11 +46,16 @@ class Finished:
         return f"exit {self.exit_code}\nstdout: {self.text()}\nstderr: {self.stderr.decode(errors='replace')}"
 
 
-def run_bounded(argv, *, stdin=subprocess.DEVNULL, env=None, cwd=None, pass_fds=(), terminal=None, timeout=TIME_BOUND):
+def run_bounded(
+    argv, *, stdin=subprocess.DEVNULL, input=None, env=None, cwd=None, pass_fds=(), terminal=None, timeout=TIME_BOUND
+):
     """Runs argv in a session of its own. After `timeout` its whole process group is killed and the test fails.
 
-    `stdin` is a descriptor; `terminal` is the slave of a pty: it becomes standard input and the controlling terminal.
+    `stdin` is a descriptor, or `input` the bytes to read there; `terminal` is the slave of a pty: it becomes standard
+    input and the controlling terminal.
     """
+    if input is not None:
+        stdin = subprocess.PIPE
     if terminal is not None:
         argv = [PYTHON, "-I", "-S", "-c", TAKE_TERMINAL, *argv]
     process = subprocess.Popen(
@@ -64,7 +69,7 @@ def run_bounded(argv, *, stdin=subprocess.DEVNULL, env=None, cwd=None, pass_fds=
         start_new_session=True,
     )
     try:
-        stdout, stderr = process.communicate(timeout=timeout)
+        stdout, stderr = process.communicate(input, timeout=timeout)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         stdout, stderr = process.communicate()

@@ -7,11 +7,9 @@
 
 #include <array>
 
-#include "executor/launch.h"
 #include "executor/limits.h"
 #include "executor/local/scratch.h"
 #include "executor/plan_run.h"
-#include "language/filename.h"
 
 namespace cella::executor {
 
@@ -20,13 +18,13 @@ Environment LocalExecutor::BaseEnvironment(const RunRequest& request, const lang
   if (request.policy.inherit_env) {
     for (const auto& [name, value] : local_.whole) environment.Set(name, value);
   } else {
-    environment.Set("HOME", host_.home);
+    environment.Set("HOME", context_.host.home);
     environment.Set("USER", local_.user);
     environment.Set("LOGNAME", local_.user);
     environment.Set("LANG", local_.lang.empty() ? "C.UTF-8" : local_.lang);
     environment.Set("TMPDIR", local_.tmpdir);
   }
-  environment.Set("PATH", host_.path);
+  environment.Set("PATH", context_.host.path);
   const auto& python = plan.python;
   if (python && !python->virtual_env.empty()) environment.Set("VIRTUAL_ENV", python->virtual_env);
   return environment;
@@ -37,7 +35,7 @@ async::Task<Result<Outcome>> LocalExecutor::Run(RunRequest request, EventSink& s
   if (!policy.rootfs.empty() || !policy.mounts.empty()) {
     co_return Err(ErrorCode::kInvalid, "the local executor has no mounts and no rootfs; use --executor sandbox");
   }
-  CO_TRY(LimitPlan limits, PlanLimits(policy, ObserveMachine(cgroups_, Confinement::kNone, policy.workdir.empty())));
+  CO_TRY(LimitPlan limits, PlanLimits(policy, ObserveMachine(context_.cgroups, Confinement::kNone, policy.workdir.empty())));
 
   LocalScratch::Sweep(local_.tmpdir);
   CO_TRY(LocalScratch scratch, LocalScratch::Create(local_.tmpdir));
@@ -46,7 +44,7 @@ async::Task<Result<Outcome>> LocalExecutor::Run(RunRequest request, EventSink& s
   if (mkdir(programs.c_str(), 0700) < 0 || mkdir(workspace.c_str(), 0700) < 0) {
     co_return SysErr(errno, "create '{}'", workspace);
   }
-  CO_TRY(language::Plan plan, MakePlan(table_, host_, request, programs));
+  CO_TRY(language::Plan plan, MakePlan(context_.table, context_.host, request, programs));
   const std::string& workdir = policy.workdir.empty() ? workspace : policy.workdir;
   std::array<char, PATH_MAX> real;
   if (realpath(workdir.c_str(), real.data()) == nullptr) co_return SysErr(errno, "workdir '{}'", workdir);
@@ -56,18 +54,17 @@ async::Task<Result<Outcome>> LocalExecutor::Run(RunRequest request, EventSink& s
   JailSpecBuilder builder;
   builder.spec().flags = jail::kUnconfined;
   builder.spec().watch = limits.watch;
-  os::Cgroup cgroup;
-  if (cgroups_.version() != os::CgroupVersion::kNone) {
-    CO_TRY(cgroup, cgroups_.Create(language::RandomHex(8), limits.cgroup));
-  }
-  CO_TRY(Launch launch, Launch::Start(loop_, launcher_, builder, cgroup));
+  os::Cgroup cgroup;  // removed after the launch
+  CO_TRY(cgroup, context_.MakeCgroup(limits.cgroup));
+  CO_TRY(Launch launch, context_.TakeLaunch());
+  CO_TRY_VOID(launch.Build(builder, cgroup));
   auto ready = co_await launch.WaitReady();
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   cgroup.CloseDoors();
 
   Isolation isolation;
   isolation.executor = "local";
-  isolation.cgroup = os::Name(cgroups_.version());
+  isolation.cgroup = os::Name(context_.cgroups.version());
   isolation.limits = limits.enforced;
   isolation.unenforced = limits.unenforced;
   PlanRun run{.plan = plan,
@@ -79,7 +76,7 @@ async::Task<Result<Outcome>> LocalExecutor::Run(RunRequest request, EventSink& s
               .environment = BaseEnvironment(request, plan),
               .cwd = real.data(),
               .isolation = std::move(isolation)};
-  auto outcome = co_await RunPlan(loop_, std::move(run), std::move(request), sink, cancel);
+  auto outcome = co_await RunPlan(context_.loop, std::move(run), std::move(request), sink, cancel);
   co_return outcome;
 }
 

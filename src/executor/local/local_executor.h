@@ -6,7 +6,7 @@
 
 #include "executor/environment.h"
 #include "executor/executor.h"
-#include "os/cgroup.h"
+#include "executor/launch_context.h"
 
 namespace cella::executor {
 
@@ -18,25 +18,15 @@ struct LocalHost {
 
 class LocalExecutor : public Executor {
  public:
-  LocalExecutor(async::Loop& loop, std::string launcher, const language::LanguageTable& table, language::HostEnv host,
-                  os::CgroupHost cgroups, LocalHost local)
-      : loop_(loop),
-        launcher_(std::move(launcher)),
-        table_(table),
-        host_(std::move(host)),
-        cgroups_(std::move(cgroups)),
-        local_(std::move(local)) {}
+  // What the context refers to outlives the executor.
+  LocalExecutor(LaunchContext context, LocalHost local) : context_(std::move(context)), local_(std::move(local)) {}
 
   async::Task<Result<Outcome>> Run(RunRequest request, EventSink& sink, async::Event& cancel) override;
 
  private:
   Environment BaseEnvironment(const RunRequest& request, const language::Plan& plan) const;
 
-  async::Loop& loop_;
-  std::string launcher_;
-  const language::LanguageTable& table_;
-  language::HostEnv host_;
-  os::CgroupHost cgroups_;
+  LaunchContext context_;
   LocalHost local_;
 };
 

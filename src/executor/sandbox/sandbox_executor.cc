@@ -4,12 +4,10 @@
 #include <unistd.h>
 
 #include "executor/environment.h"
-#include "executor/launch.h"
 #include "executor/limits.h"
 #include "executor/plan_run.h"
 #include "executor/sandbox/identity.h"
 #include "executor/sandbox/root_tree.h"
-#include "language/filename.h"
 
 namespace cella::executor {
 namespace {
@@ -75,11 +73,14 @@ Status CheckWatch(const Policy& policy, LimitPlan* limits, const Launch::Ready& 
 
 async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink& sink, async::Event& cancel) {
   const Policy policy = request.policy;
-  CO_TRY(language::Plan plan, MakePlan(table_, host_, request, "/tmp"));
+  // Declared before the launch: the group is removed after everything in it is gone.
+  os::Cgroup cgroup;
+  CO_TRY(Launch launch, context_.TakeLaunch());
+  CO_TRY(language::Plan plan, MakePlan(context_.table, context_.host, request, "/tmp"));
   CO_TRY_VOID(CheckWorkdir(policy.workdir));
   CO_TRY(BuildIdentity identity, ChooseIdentity(static_cast<uint32_t>(getpid())));
   const bool private_workspace = policy.workdir.empty();
-  CO_TRY(LimitPlan limits, PlanLimits(policy, ObserveMachine(cgroups_, Confinement::kJail, private_workspace)));
+  CO_TRY(LimitPlan limits, PlanLimits(policy, ObserveMachine(context_.cgroups, Confinement::kJail, private_workspace)));
 
   JailSpecBuilder builder;
   jail::JailSpec& spec = builder.spec();
@@ -96,11 +97,8 @@ async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink&
   builder.SetHostname("cella");
   CO_TRY_VOID(DescribeRootTree(plan, policy, &builder));
 
-  os::Cgroup cgroup;
-  if (cgroups_.version() != os::CgroupVersion::kNone) {
-    CO_TRY(cgroup, cgroups_.Create(language::RandomHex(8), limits.cgroup));
-  }
-  CO_TRY(Launch launch, Launch::Start(loop_, launcher_, builder, cgroup));
+  CO_TRY(cgroup, context_.MakeCgroup(limits.cgroup));
+  CO_TRY_VOID(launch.Build(builder, cgroup));
   auto ready = co_await launch.WaitReady();
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   cgroup.CloseDoors();
@@ -116,8 +114,8 @@ async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink&
               .private_workspace = private_workspace,
               .environment = BaseEnvironment(plan),
               .cwd = "/workspace",
-              .isolation = DescribeIsolation(policy, limits, cgroups_, *ready)};
-  auto outcome = co_await RunPlan(loop_, std::move(run), std::move(request), sink, cancel);
+              .isolation = DescribeIsolation(policy, limits, context_.cgroups, *ready)};
+  auto outcome = co_await RunPlan(context_.loop, std::move(run), std::move(request), sink, cancel);
   co_return outcome;
 }
 

@@ -60,7 +60,7 @@ constexpr const char* kAllowed[] = {
     "io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_setup", "io_submit",
     // sockets and pipes; families are checked below
     "accept", "accept4", "bind", "connect", "getpeername", "getsockname", "getsockopt", "listen", "pipe", "pipe2",
-    "recvfrom", "recvmmsg", "recvmsg", "sendmmsg", "sendmsg", "sendto", "setsockopt", "shutdown", "socketpair",
+    "recvfrom", "recvmmsg", "recvmsg", "sendmmsg", "sendmsg", "sendto", "setsockopt", "shutdown",
     // System V and POSIX inter-process communication, in the jail's own namespace
     "mq_getsetattr", "mq_notify", "mq_open", "mq_timedreceive", "mq_timedsend", "mq_unlink", "msgctl", "msgget",
     "msgrcv", "msgsnd", "semctl", "semget", "semop", "semtimedop", "shmat", "shmctl", "shmdt", "shmget",
@@ -117,6 +117,7 @@ std::vector<Rule> CheckedRules() {
                     {0, Test::kNotIn, {AF_INET, AF_INET6}, Refuse(EAFNOSUPPORT)},
                     {2, Test::kNotIn, {0, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMP, IPPROTO_ICMPV6}, Refuse(EPROTONOSUPPORT)}},
                    kAllow});
+  rules.push_back({"socketpair", {{0, Test::kNotIn, {AF_UNIX}, Refuse(EAFNOSUPPORT)}}, kAllow});
   rules.push_back({"ioctl", {{1, Test::kIn, {TIOCSTI, TIOCLINUX}, Refuse(EPERM)}}, kAllow});
   rules.push_back({"personality", {{0, Test::kNotIn, {0, 0xffffffff}, Refuse(EPERM)}}, kAllow});
 

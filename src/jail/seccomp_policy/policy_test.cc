@@ -115,6 +115,7 @@ TEST(SeccompPolicyTest, OnlyUnixAndInternetSocketsExist) {
   for (uint64_t family = 0; family < 64; ++family) {
     if (family == AF_UNIX || family == AF_INET || family == AF_INET6) continue;
     EXPECT_EQ(filter.On(SYS_socket, {family, SOCK_RAW, 0}), Refused(EAFNOSUPPORT)) << family;
+    EXPECT_EQ(filter.On(SYS_socketpair, {family, SOCK_RAW, 0}), Refused(EAFNOSUPPORT)) << family;
   }
   // The kernel truncates the family to 32 bits, so the upper half must not hide AF_ALG.
   EXPECT_EQ(filter.On(SYS_socket, {0x100000026, SOCK_RAW, 0}), Refused(EAFNOSUPPORT));

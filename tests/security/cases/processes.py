@@ -18,8 +18,7 @@ CASES = [
     Case("page-out-init", "paging out PID 1", "process_madvise", ("EPERM", "EACCES", "ENOSYS"), FILTER,
          share=("user",), root_only=NEEDS_HOST_ROOT),
     *(Case(f"init-{name}", f"/proc/1/{name}", "init_proc_file", UNREADABLE, INIT, (name,))
-      for name in ("mem", "environ", "root", "fd", "maps", "cwd", "exe", "auxv", "io", "syscall", "map_files",
-                   "mountinfo")),
+      for name in ("mem", "environ", "root", "fd", "maps", "cwd", "exe", "auxv", "io", "syscall", "map_files")),
     *(Case(f"init-write-{name}", f"/proc/1/{name} for writing", "init_proc_write", UNREADABLE, INIT, (name,))
       for name in ("oom_score_adj", "coredump_filter", "mem", "clear_refs")),
     *(Case(f"{name.lower()}-init", f"{name} to PID 1", "signal_process", UNMOVED, INIT, ("kill", name, "1"),

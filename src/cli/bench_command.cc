@@ -1,0 +1,154 @@
+#include "cli/bench_command.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "cli/bench_report.h"
+#include "language/host_env.h"
+#include "language/python.h"
+#include "language/tool.h"
+#include "os/io.h"
+#include "os/process.h"
+
+extern char** environ;
+
+namespace cella::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Contender {
+  BenchRow row;
+  std::vector<std::string> argv;  // argv[0] is the program's path
+};
+
+// Runs the command with nothing on its standard streams; its exit status.
+Result<int> RunOnce(const std::vector<std::string>& argv, int null) {
+  os::SpawnOptions options;
+  options.program = argv.front();
+  options.argv = argv;
+  for (char** entry = environ; *entry != nullptr; ++entry) options.env.emplace_back(*entry);
+  options.fds = {{null, 0}, {null, 1}, {null, 2}};
+  TRY(os::Process process, os::Process::Spawn(options));
+  TRY(int status, process.Wait());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::string FindProgram(const char* name, const language::HostEnv& host) {
+  std::vector<std::string> found = language::FindOnPath(name, host.path);
+  return found.empty() ? "" : found.front();
+}
+
+std::vector<std::string> BwrapCommand(const std::string& bwrap, const language::Python& python) {
+  std::vector<std::string> argv = {bwrap, "--unshare-all", "--ro-bind", "/usr", "/usr"};
+  for (const char* directory : {"/bin", "/lib", "/lib64"}) {
+    argv.insert(argv.end(), {"--ro-bind-try", directory, directory});
+  }
+  for (const std::string& directory : python.visible) argv.insert(argv.end(), {"--ro-bind", directory, directory});
+  argv.insert(argv.end(), {"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"});
+  argv.insert(argv.end(), {python.executable, "-c", "print(1)"});
+  return argv;
+}
+
+Result<std::vector<Contender>> Contenders(const BenchOptions& options, int null) {
+  language::HostEnv host = language::HostEnv::FromProcess();
+  language::PythonRequest request;
+  request.python = options.python;
+  request.host = host;
+  TRY(language::Python python, language::ResolvePython(request));
+  TRY(std::string here, os::ProgramDirectory());
+
+  std::vector<Contender> contenders;
+  contenders.push_back({{"bare python3 -c", "no isolation, Python " + python.version, {}, ""},
+                        {python.executable, "-c", "print(1)"}});
+  contenders.push_back({{"cella run", "the whole jail", {}, ""},
+                        {here + "/cella", "run", "--python", python.executable, "-c", "print(1)"}});
+  Contender bwrap{{"bwrap --unshare-all", "no filter, no Landlock, no limits", {}, ""}, {}};
+  std::string program = FindProgram("bwrap", host);
+  if (program.empty()) {
+    bwrap.row.unavailable = "not installed";
+  } else {
+    bwrap.argv = BwrapCommand(program, python);
+  }
+  contenders.push_back(std::move(bwrap));
+  Contender docker{{"docker run", options.image, {}, ""}, {}};
+  program = FindProgram("docker", host);
+  if (program.empty()) {
+    docker.row.unavailable = "not installed";
+  } else {
+    auto present = RunOnce({program, "image", "inspect", options.image}, null);
+    docker.argv = {program, "run", "--rm", "--network", "none", options.image, "python3", "-c", "print(1)"};
+    if (!present || *present != 0) {
+      docker.row.unavailable = "no engine, or no image " + options.image + " (docker pull it, or --image)";
+    }
+  }
+  contenders.push_back(std::move(docker));
+  return contenders;
+}
+
+Status Measure(std::vector<Contender>& contenders, int runs, int null, bool progress) {
+  // One unmeasured round: caches, and the proof that each command works.
+  for (Contender& contender : contenders) {
+    if (!contender.row.unavailable.empty()) continue;
+    TRY(int status, RunOnce(contender.argv, null));
+    if (status != 0) contender.row.unavailable = fmt::format("failed with status {}", status);
+  }
+  if (!contenders.front().row.unavailable.empty()) return Err(ErrorCode::kInternal, "the bare interpreter fails");
+  for (int run = 0; run < runs; ++run) {
+    if (progress) std::fprintf(stderr, "\rrun %d of %d", run + 1, runs);
+    // Interleaved: a busy moment of the machine hits all alike.
+    for (Contender& contender : contenders) {
+      if (!contender.row.unavailable.empty()) continue;
+      auto start = Clock::now();
+      TRY(int status, RunOnce(contender.argv, null));
+      std::chrono::duration<double, std::milli> took = Clock::now() - start;
+      if (status != 0) return Err(ErrorCode::kInternal, "'{}' failed with status {}", contender.row.name, status);
+      contender.row.milliseconds.push_back(took.count());
+    }
+  }
+  if (progress) std::fputs("\r                    \r", stderr);
+  return {};
+}
+
+Status Bench(const BenchOptions& options) {
+  UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null) return SysErr(errno, "open '/dev/null'");
+  TRY(std::vector<Contender> contenders, Contenders(options, null.get()));
+  TRY_VOID(Measure(contenders, options.runs, null.get(), isatty(STDERR_FILENO) == 1));
+  std::vector<BenchRow> rows;
+  for (Contender& contender : contenders) rows.push_back(std::move(contender.row));
+  if (!options.svg.empty()) {
+    UniqueFd file(open(options.svg.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (!file) return SysErr(errno, "open '{}'", options.svg);
+    TRY_VOID(os::WriteAll(file.get(), RenderSvg(rows)));
+  }
+  return os::WriteAll(STDOUT_FILENO, options.json ? RenderJson(rows) : RenderTable(rows));
+}
+
+}  // namespace
+
+void DeclareBenchOptions(CLI::App& command, BenchOptions* options) {
+  command.add_option("--runs", options->runs, "How often each command is measured (60)")->check(CLI::Range(1, 100000));
+  command.add_option("--python", options->python, "Interpreter: a version (3.12) or a path");
+  command.add_option("--image", options->image, "Docker image to compare with (python:3-slim)");
+  command.add_flag("--json", options->json, "Print JSON");
+  command.add_option("--svg", options->svg, "Also write a bar chart to this file");
+  command.footer("One-shot runs of print(1), interleaved. Compare ratios, not milliseconds: machines differ.");
+}
+
+int BenchCommand(const BenchOptions& options) {
+  if (auto status = Bench(options); !status) {
+    std::fprintf(stderr, "cella: %s\n", status.error().message.c_str());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace cella::cli

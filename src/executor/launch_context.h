@@ -1,0 +1,30 @@
+// What executors that start programs are made from, and the two things they all do with it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "async/task.h"
+#include "executor/launch.h"
+#include "executor/limits.h"
+#include "language/host_env.h"
+#include "language/table.h"
+#include "os/cgroup.h"
+
+namespace cella::executor {
+
+struct LaunchContext {
+  async::Loop& loop;
+  std::string launcher;  // path of cella-launch
+  const language::LanguageTable& table;
+  language::HostEnv host;
+  os::CgroupHost cgroups;
+  // A launcher that was started ahead, while the rest of this was gathered; the first run takes it.
+  std::optional<Launch> started;
+
+  Result<Launch> TakeLaunch();
+  // Empty where the machine has no cgroups for us.
+  Result<os::Cgroup> MakeCgroup(const os::CgroupLimits& limits) const;
+};
+
+}  // namespace cella::executor

@@ -1,0 +1,43 @@
+"""Makes tests/ importable, and gives every test the program in surroundings of its own."""
+
+import pathlib
+import secrets
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+import pytest  # noqa: E402
+from support.running import Run  # noqa: E402
+
+pytest_plugins = ["support.fixtures"]
+
+
+@pytest.fixture(scope="session")
+def home():
+    """A private home, the same for all: what cella remembers of interpreters stays there."""
+    with tempfile.TemporaryDirectory(prefix="cella-home-") as directory:
+        yield pathlib.Path(directory)
+
+
+@pytest.fixture(scope="session")
+def environment(home):
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
+
+
+@pytest.fixture(scope="session")
+def run(cella, environment):
+    return Run(cella, environment)
+
+
+@pytest.fixture
+def tmp_path():
+    """As pytest's own, but gone after the test, and below no directory that others have to pass."""
+    with tempfile.TemporaryDirectory(prefix="cella-test-") as directory:
+        yield pathlib.Path(directory)
+
+
+@pytest.fixture
+def token():
+    """Digits that nobody else has: an argument that marks processes, also as the fraction of a `sleep`."""
+    return "".join(secrets.choice("123456789") for _ in range(12))

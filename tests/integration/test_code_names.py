@@ -1,0 +1,115 @@
+"""The file that the code becomes: its name, from the command line or from its first line, and nowhere else."""
+
+import hashlib
+import os
+import re
+
+import pytest
+from support.cella import PYTHON
+
+
+def saved_name(run, language, code):
+    result = run.json("--lang", language, "-c", code)
+    assert result["status"] == "ok", result
+    return result["stdout"].strip()
+
+
+@pytest.mark.parametrize(
+    "language, code",
+    [("python", "# filename: named.py\nimport sys; print(sys.argv[0])"),
+     ("python", "#filename:named.py\nimport sys; print(sys.argv[0])"),
+     ("python", "#!/usr/bin/python3\n# Filename: named.py \nimport sys; print(sys.argv[0])"),
+     ("sh", "# filename: named.py\necho $0"),
+     ("javascript", "// filename: named.py\nconsole.log(require('path').basename(process.argv[1]))".replace(".py", ".js")),
+     ("javascript", "/* filename: named.js */\nconsole.log(require('path').basename(process.argv[1]))"),
+     ("lua", "-- filename: named.lua\nprint(arg[0])"),
+     ("php", "<?php\n// filename: named.php\necho $argv[0];")],
+)
+def test_a_first_line_names_the_file(run, language, code):
+    name = re.search(r"named\.\w+", code)[0]
+    assert saved_name(run, language, code) == name
+
+
+@pytest.mark.parametrize(
+    "language, code, name",
+    [("html", "<!-- filename: page.html -->\n<p>x</p>", "page.html"),
+     ("css", "/* filename: style.css */\np {}", "style.css"),
+     ("markdown", "<!-- filename: docs/note.md -->\n# x", "docs/note.md"),
+     ("json", "// filename: data.json\n{}", "data.json")],
+)
+def test_what_is_only_saved_is_named_too(run, tmp_path, language, code, name):
+    result = run.json("--lang", language, "-c", code, "--out", tmp_path / "out")
+    assert (result["status"], result["exit_code"], result["stdout"]) == ("ok", 0, ""), result
+    assert result["files"] == [{"path": name, "size": len(code), "change": "created"}]
+    assert (tmp_path / "out" / name).read_text() == code
+
+
+def test_a_name_in_a_directory(run):
+    code = "# filename: pkg/deep/main.py\nimport sys, os; print(sys.argv[0], os.getcwd(), os.path.exists('pkg/deep/main.py'))"
+    assert run.python(code)["stdout"] == "pkg/deep/main.py /workspace True\n"
+
+
+def test_otherwise_the_name_holds_the_digest(run):
+    code = "import os; print(*os.listdir('.'))"
+    names = {run.python(code)["stdout"].strip() for _ in range(2)}
+    digest = hashlib.sha256(code.encode()).hexdigest()
+    assert len(names) == 2
+    assert all(re.fullmatch(rf"tmp_code_{digest}_[0-9a-f]{{8}}\.py", name) for name in names), names
+
+
+def test_a_comment_further_down_names_nothing(run):
+    assert run.python("x = 1\n# filename: named.py\nimport sys; print(sys.argv[0])")["stdout"].startswith("tmp_code_")
+
+
+def test_the_files_own_name_is_stronger(run, tmp_path):
+    (tmp_path / "own.py").write_text("# filename: other.py\nimport os; print(os.listdir('.'))")
+    assert run.json(tmp_path / "own.py")["stdout"] == "['own.py']\n"
+
+
+ESCAPES = [
+    "../out.py", "/etc/out.py", "a/../../out.py", "..", ".", "", "dir/", "//out.py", "a/..", "x" * 256 + ".py",
+    "./../out.py",
+]
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+@pytest.mark.parametrize("executor", ["sandbox", "local"])
+def test_a_name_outside_the_workspace_is_refused(run, tmp_path, name, executor):
+    work = tmp_path / "work"
+    work.mkdir()
+    message = run.rejected(
+        "-c", f"# filename: {name}\nprint('ran')", "--workdir", work, "--executor", executor, "--python", PYTHON
+    )
+    assert "not in the workspace" in message, message
+    assert os.listdir(tmp_path) == ["work"] and os.listdir(work) == []
+
+
+@pytest.mark.parametrize("executor", ["sandbox", "local"])
+def test_a_name_through_a_link_is_refused(run, tmp_path, executor):
+    work, victim = tmp_path / "work", tmp_path / "victim"
+    work.mkdir()
+    victim.mkdir()
+    (victim / "file.py").write_text("untouched")
+    (work / "link").symlink_to(victim)
+    (work / "direct.py").symlink_to(victim / "file.py")
+    (work / "dangling.py").symlink_to(victim / "new.py")
+    for name in ("link/out.py", "link/file.py", "direct.py", "dangling.py"):
+        message = run.rejected(
+            "-c", f"# filename: {name}\nprint('ran')", "--workdir", work, "--executor", executor, "--python", PYTHON
+        )
+        assert name in message and "not in the workspace" in message, message
+    assert os.listdir(victim) == ["file.py"] and (victim / "file.py").read_text() == "untouched"
+
+
+def test_a_name_that_is_a_directory_is_refused(run, tmp_path):
+    (tmp_path / "taken.py").mkdir()
+    message = run.rejected("-c", "# filename: taken.py\nprint('ran')", "--workdir", tmp_path)
+    assert "taken.py" in message
+    assert (tmp_path / "taken.py").is_dir()
+
+
+def test_odd_but_honest_names(run):
+    for name in ("a b.py", "ä€.py", "...py", ".hidden.py", "-x.py", "a/./b.py", "semi;colon.py"):
+        result = run.python(f"# filename: {name}\nimport sys; print(sys.argv[0])")
+        assert result["status"] == "ok", (name, result)
+        assert os.path.normpath(result["stdout"].strip()) == os.path.normpath(name)
