@@ -34,10 +34,10 @@ run: build  ## Run a demo in the sandbox, or your own: make run CODE='print(1)' 
 	@$(CELLA) run --summary $(ARGS) -c "$$CELLA_MAKE_CODE"
 
 test: lint  ## Run everything: format, layers, clang-tidy, sanitizers, unit, integration, security
-	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON
+	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON $(if $(filter true,$(CI)),-DCELLA_WERROR=ON)
+	@$(MAKE) -s run
 	@tools/check_completions.sh $(CELLA)
 	@tools/check_tidy.py build/release
-	@if [[ $$CI == true ]]; then tools/build.sh dev all -DCELLA_WERROR=ON; fi
 	@tools/build.sh asan all
 	@echo "== unit tests under the address and undefined-behaviour sanitizers" >&2
 	@ctest --test-dir build/asan --output-on-failure --no-tests=error -L '^unit$$'

@@ -46,6 +46,7 @@ struct FileChange {
   std::string path;  // relative to the workspace, '/' separated
   uint64_t size = 0;
   Kind kind = Kind::kCreated;
+  std::string not_copied;  // why --out could not have it: the guest's doing (an unreadable file, say), not a failure of ours
 };
 
 std::string_view ToString(FileChange::Kind kind);
@@ -66,10 +67,10 @@ struct Isolation {
   std::string executor;
   std::vector<std::string> namespaces;
   bool seccomp = false;
-  int landlock = 0;               // ABI; 0: not available
-  std::string cgroup = "none";    // "v2", "v1", "none"
-  std::string network = "host";   // "none", "host"
-  std::string proc = "host";      // "own", "none" (the kernel refused a fresh /proc), "host"
+  int landlock = 0;              // ABI; 0: not available
+  std::string cgroup = "none";   // "v2", "v1", "none"
+  std::string network = "host";  // "none", "host"
+  std::string proc = "host";     // "own", "none" (the kernel refused a fresh /proc), "host"
   std::map<std::string, EnforcedLimit> limits;
   std::vector<std::string> unenforced;  // asked for, with best_effort
 };

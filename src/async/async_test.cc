@@ -115,7 +115,7 @@ TEST(EventTest, WakesThoseWhoWaitAndThoseWhoComeLater) {
 TEST(DescriptorTest, WritingMoreThanAPipeHoldsWaitsForTheReader) {
   Loop loop;
   Pipe pipe = MakePipe();
-  Descriptor reader(loop, std::move(pipe.read)), writer(loop, std::move(pipe.write));
+  Descriptor reader(loop, std::move(pipe.read), Sharing::kOurs), writer(loop, std::move(pipe.write), Sharing::kOurs);
   const std::string sent(1 << 20, 'x');
   std::string got;
   auto write = [&]() -> Task<void> {
@@ -143,7 +143,7 @@ TEST(DescriptorTest, TheSharedDescriptionStaysBlocking) {
   Pipe pipe = MakePipe();
   int kept = fcntl(pipe.read.get(), F_DUPFD_CLOEXEC, 3);
   UniqueFd keep(kept);
-  Descriptor reader(loop, std::move(pipe.read));
+  Descriptor reader(loop, std::move(pipe.read), Sharing::kShared);
   ASSERT_EQ(write(pipe.write.get(), "x", 1), 1);
   auto main = [&]() -> Task<void> {
     char buffer[10];
@@ -157,7 +157,7 @@ TEST(DescriptorTest, TheSharedDescriptionStaysBlocking) {
 TEST(DescriptorTest, RegularFilesNeedNoWaiting) {
   Loop loop;
   UniqueFd file(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-  Descriptor reader(loop, std::move(file));
+  Descriptor reader(loop, std::move(file), Sharing::kShared);
   auto main = [&]() -> Task<void> {
     char buffer[4];
     auto n = co_await reader.ReadSome(buffer);

@@ -1,4 +1,5 @@
-// Racing tasks: against another, or against time. The loser is cancelled and has ended when the winner's value is there.
+// Racing tasks: against another, or against time. The loser is cancelled and has ended when the winner's value is
+// there.
 #pragma once
 
 #include <boost/asio/experimental/awaitable_operators.hpp>

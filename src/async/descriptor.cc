@@ -24,13 +24,12 @@ Task<bool> WaitFor(asio::posix::stream_descriptor& descriptor, WaitType what) {
 
 }  // namespace
 
-Descriptor::Descriptor(Loop& loop, UniqueFd fd) : descriptor_(loop.context(), fd.Release()) {
-  // Asio makes a descriptor non-blocking at its first wait unless it believes that it is so already. Let it believe,
-  // and put the flags back: they belong to everyone who shares the description.
+Descriptor::Descriptor(Loop& loop, UniqueFd fd, Sharing sharing) : descriptor_(loop.context(), fd.Release()) {
   int flags = fcntl(this->fd(), F_GETFL);
   boost::system::error_code ignored;
   descriptor_.native_non_blocking(true, ignored);
-  (void)fcntl(this->fd(), F_SETFL, flags);
+  // Asio would make it non-blocking at its first wait unless it believes that it is so already. Let it believe.
+  if (sharing == Sharing::kShared) (void)fcntl(this->fd(), F_SETFL, flags);
 }
 
 void Descriptor::Close() {

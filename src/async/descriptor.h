@@ -1,6 +1,6 @@
-// Waiting for descriptors on the loop. A Descriptor never changes the file description (O_NONBLOCK would be shared
-// with other processes that hold a terminal or a pipe): it waits until the kernel says "ready" and then makes one call
-// that cannot block.
+// Waiting for descriptors on the loop. One that is ours alone is made non-blocking: a guest at the other end may change
+// its mind between "ready" and our call. One that we share with other processes (our standard streams) keeps its flags,
+// since they belong to everyone who holds it.
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -13,10 +13,12 @@
 
 namespace cella::async {
 
+enum class Sharing { kOurs, kShared };
+
 class Descriptor {
  public:
-  // Owns the descriptor.
-  Descriptor(Loop& loop, UniqueFd fd);
+  // Owns the descriptor; `sharing` is about the description behind it.
+  Descriptor(Loop& loop, UniqueFd fd, Sharing sharing);
   Descriptor(Descriptor&&) = default;
 
   int fd() { return descriptor_.native_handle(); }

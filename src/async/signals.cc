@@ -4,12 +4,21 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
+#include <initializer_list>
 
 namespace cella::async {
 
 namespace asio = boost::asio;
 
-StopSignals::StopSignals(Loop& loop) : signals_(loop.context(), SIGINT, SIGTERM, SIGHUP) {}
+StopSignals::StopSignals(Loop& loop) : signals_(loop.context()) {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    // What we inherited as ignored (nohup) stays so.
+    struct sigaction current = {};
+    if (sigaction(signal, nullptr, &current) == 0 && current.sa_handler == SIG_IGN) continue;
+    boost::system::error_code ignored;
+    signals_.add(signal, ignored);
+  }
+}
 
 Task<std::optional<int>> StopSignals::Wait() {
   co_await asio::this_coro::throw_if_cancelled(false);

@@ -12,7 +12,7 @@ namespace asio = boost::asio;
 
 void TaskGroup::Add(Task<void> task) {
   auto entry = running_.emplace(running_.end());
-  auto done = [this, entry](std::exception_ptr error) {
+  auto done = [this, entry](const std::exception_ptr& error) {
     if (error && !failure_) failure_ = error;
     running_.erase(entry);
     if (running_.empty()) done_.cancel();

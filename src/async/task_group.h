@@ -1,5 +1,6 @@
 // Tasks that live and end together. Every task that was added has ended when Join returns; the group must outlive its
-// tasks, so join it before it goes out of scope.
+// tasks, so join it before it goes out of scope (a group that still has tasks then ends the program: they would go on
+// in freed memory).
 #pragma once
 
 #include <boost/asio/cancellation_signal.hpp>
@@ -14,6 +15,9 @@ namespace cella::async {
 class TaskGroup {
  public:
   explicit TaskGroup(Loop& loop) : loop_(loop), done_(loop.context(), TimePoint::max()) {}
+  ~TaskGroup() {
+    if (!running_.empty()) std::terminate();
+  }
   TaskGroup(const TaskGroup&) = delete;
   TaskGroup& operator=(const TaskGroup&) = delete;
 

@@ -57,7 +57,10 @@ TEST(UnitsTest, FormattingIsForPeople) {
 TEST(TextTest, MalformedBytesBecomeReplacementCharacters) {
   EXPECT_EQ(ToUtf8Lossy("plain"), "plain");
   EXPECT_EQ(ToUtf8Lossy("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"), "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
-  EXPECT_EQ(ToUtf8Lossy("a\xff" "b"), "a\xef\xbf\xbd" "b");
+  EXPECT_EQ(ToUtf8Lossy("a\xff"
+                        "b"),
+            "a\xef\xbf\xbd"
+            "b");
   EXPECT_EQ(ToUtf8Lossy("\xed\xa0\x80"), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd") << "surrogates are not characters";
   EXPECT_EQ(ToUtf8Lossy("\xc0\xaf"), "\xef\xbf\xbd\xef\xbf\xbd") << "overlong forms hide slashes";
   EXPECT_EQ(ToUtf8Lossy("x\xe2\x82"), "x\xef\xbf\xbd\xef\xbf\xbd");

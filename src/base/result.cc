@@ -8,8 +8,7 @@ ErrorCode CodeFromErrno(int sys_errno) {
   switch (sys_errno) {
     case ENOENT:
     case ENOTDIR:
-    case ESRCH:
-      return ErrorCode::kNotFound;
+    case ESRCH: return ErrorCode::kNotFound;
     case EACCES:
     case EPERM:
     case EROFS:
@@ -18,24 +17,19 @@ ErrorCode CodeFromErrno(int sys_errno) {
       return ErrorCode::kPermission;
     case ENOSYS:
     case EOPNOTSUPP:
-    case EAFNOSUPPORT:
-      return ErrorCode::kUnsupported;
+    case EAFNOSUPPORT: return ErrorCode::kUnsupported;
     case EMFILE:
     case ENFILE:
     case ENOMEM:
     case ENOSPC:
     case EDQUOT:
-    case EAGAIN:
-      return ErrorCode::kExhausted;
+    case EAGAIN: return ErrorCode::kExhausted;
     case EPIPE:
-    case ECONNRESET:
-      return ErrorCode::kClosed;
+    case ECONNRESET: return ErrorCode::kClosed;
     case EINVAL:
     case ENAMETOOLONG:
-    case EISDIR:
-      return ErrorCode::kInvalid;
-    default:
-      return ErrorCode::kInternal;
+    case EISDIR: return ErrorCode::kInvalid;
+    default: return ErrorCode::kInternal;
   }
 }
 

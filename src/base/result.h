@@ -52,10 +52,9 @@ std::unexpected<Error> Err(ErrorCode code, fmt::format_string<Args...> format, A
 // For a failed system call: `return SysErr(errno, "open '{}'", path);`
 template <typename... Args>
 std::unexpected<Error> SysErr(int sys_errno, fmt::format_string<Args...> format, Args&&... args) {
-  return std::unexpected(Error{CodeFromErrno(sys_errno),
-                               fmt::format("{}: {}", fmt::format(format, std::forward<Args>(args)...),
-                                           ErrnoText(sys_errno)),
-                               sys_errno});
+  return std::unexpected(
+      Error{CodeFromErrno(sys_errno),
+            fmt::format("{}: {}", fmt::format(format, std::forward<Args>(args)...), ErrnoText(sys_errno)), sys_errno});
 }
 
 }  // namespace cella
@@ -63,12 +62,12 @@ std::unexpected<Error> SysErr(int sys_errno, fmt::format_string<Args...> format,
 // TRY is a statement, not an expression, so that it reads the same inside coroutines (CO_TRY).
 #define CELLA_CONCAT_(a, b) a##b
 #define CELLA_CONCAT(a, b) CELLA_CONCAT_(a, b)
-#define CELLA_TRY_(tmp, decl, expr, ret)       \
-  auto tmp = (expr);                           \
+#define CELLA_TRY_(tmp, decl, expr, ret)                 \
+  auto tmp = (expr);                                     \
   if (!tmp) ret std::unexpected(std::move(tmp.error())); \
   decl = std::move(*tmp)
-#define CELLA_TRY_VOID_(expr, ret)                                  \
-  do {                                                              \
+#define CELLA_TRY_VOID_(expr, ret)                                                        \
+  do {                                                                                    \
     if (auto status_ = (expr); !status_) ret std::unexpected(std::move(status_.error())); \
   } while (false)
 

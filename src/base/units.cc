@@ -114,7 +114,8 @@ std::string FormatByteSize(uint64_t bytes) {
 std::string FormatDuration(Nanoseconds duration) {
   int64_t milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
   if (milliseconds < 1000) return fmt::format("{}ms", milliseconds);
-  if (milliseconds < 60'000 && milliseconds % 1000 != 0) return fmt::format("{:.1f}s", static_cast<double>(milliseconds) / 1e3);
+  if (milliseconds < 60'000 && milliseconds % 1000 != 0)
+    return fmt::format("{:.1f}s", static_cast<double>(milliseconds) / 1e3);
   int64_t seconds = milliseconds / 1000;
   if (seconds < 120) return fmt::format("{}s", seconds);
   if (seconds % 60 == 0) return fmt::format("{}m", seconds / 60);

@@ -66,8 +66,8 @@ Result<std::vector<Contender>> Contenders(const BenchOptions& options, int null)
   TRY(std::string here, os::ProgramDirectory());
 
   std::vector<Contender> contenders;
-  contenders.push_back({{"bare python3 -c", "no isolation, Python " + python.version, {}, ""},
-                        {python.executable, "-c", "print(1)"}});
+  contenders.push_back(
+      {{"bare python3 -c", "no isolation, Python " + python.version, {}, ""}, {python.executable, "-c", "print(1)"}});
   contenders.push_back({{"cella run", "the whole jail", {}, ""},
                         {here + "/cella", "run", "--python", python.executable, "-c", "print(1)"}});
   Contender bwrap{{"bwrap --unshare-all", "no filter, no Landlock, no limits", {}, ""}, {}};

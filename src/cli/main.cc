@@ -1,10 +1,15 @@
 // The `cella` command: parses the command line and hands over to one command each.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/auxv.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <vector>
 
 #include "cli/bench_command.h"
+#include "cli/doctor_command.h"
 #include "cli/run_command.h"
 
 namespace {
@@ -20,6 +25,14 @@ std::vector<std::string> TakeProgramArguments(std::vector<std::string>* argument
   return program;
 }
 
+// A descriptor of ours must never take the place of a closed standard stream.
+void EnsureStandardStreams() {
+  for (int fd = 0; fd < 3; ++fd) {
+    // Opened the wrong way round on purpose: a closed stream stays one that cannot be read or written.
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+  }
+}
+
 int Main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   cella::cli::RunOptions run_options;
@@ -30,6 +43,10 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", kVersion);
   CLI::App* run = app.add_subcommand("run", "Run a file or a snippet, by default in a jail of its own");
   cella::cli::DeclareRunOptions(*run, &run_options);
+  cella::cli::DoctorOptions doctor_options;
+  doctor_options.version = kVersion;
+  CLI::App* doctor = app.add_subcommand("doctor", "Tell what this machine can enforce, and how to fix what it can't");
+  doctor->add_flag("--json", doctor_options.json, "Print one JSON object");
   cella::cli::BenchOptions bench_options;
   CLI::App* bench = app.add_subcommand("bench", "Measure this machine, with the alternatives beside it");
   cella::cli::DeclareBenchOptions(*bench, &bench_options);
@@ -45,6 +62,7 @@ int Main(int argc, char** argv) {
     std::printf("cella %s\n", kVersion);
     return 0;
   }
+  if (doctor->parsed()) return cella::cli::DoctorCommand(doctor_options);
   if (bench->parsed()) return cella::cli::BenchCommand(bench_options);
   return cella::cli::RunCommand(run_options);
 }
@@ -52,6 +70,12 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Never with more rights than whoever started it: it reads files and mounts directories as it is told.
+  if (getauxval(AT_SECURE) != 0) return 126;
+  EnsureStandardStreams();
+  // What cannot be written is an answer of write(), not our end.
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   try {
     return Main(argc, argv);
   } catch (const std::exception& error) {

@@ -1,16 +1,44 @@
 #include "cli/output_sinks.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 namespace cella::cli {
 
-OwnOutput::OwnOutput(async::Loop& loop, int fd) : descriptor_(loop, UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 3))) {
-  closed_ = !descriptor_.is_open();
+namespace {
+
+struct Opened {
+  UniqueFd fd;
+  async::Sharing sharing = async::Sharing::kShared;
+};
+
+// A terminal or a pipe is opened anew: non-blocking, without changing that for those whom we share it with. A write to
+// one that is full, or stopped with Ctrl-S, must not stop our timers.
+Opened OpenOwn(int fd) {
+  struct stat info;
+  if (fstat(fd, &info) == 0 && (S_ISCHR(info.st_mode) || S_ISFIFO(info.st_mode))) {
+    std::string path = fmt::format("/proc/self/fd/{}", fd);
+    UniqueFd own(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (own) return {std::move(own), async::Sharing::kOurs};
+  }
+  return {UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 3)), async::Sharing::kShared};
+}
+
+}  // namespace
+
+OwnOutput::OwnOutput(async::Loop& loop, int fd) {
+  Opened opened = OpenOwn(fd);
+  if (opened.fd) {
+    descriptor_.emplace(loop, std::move(opened.fd), opened.sharing);
+  } else {
+    closed_ = true;
+    failure_ = ErrnoText(EBADF);
+  }
 }
 
 async::Task<bool> OwnOutput::Write(std::string_view bytes) {
   if (closed_) co_return false;
-  auto written = co_await descriptor_.WriteAll(bytes);
+  auto written = co_await descriptor_->WriteAll(bytes);
   if (!written) {
     closed_ = true;
     failure_ = written.error().message;
@@ -25,6 +53,8 @@ async::Task<bool> PlainSink::Emit(Event event) {
   }
   if (auto* started = std::get_if<StartedEvent>(&event)) {
     isolation_ = std::move(started->isolation);
+  } else if (auto* file = std::get_if<FileEvent>(&event); file != nullptr && !file->change.not_copied.empty()) {
+    (void)co_await err_.Write(fmt::format("cella: '{}' was not copied out: {}\n", file->change.path, file->change.not_copied));
   } else if (auto* truncated = std::get_if<TruncatedEvent>(&event)) {
     std::string note = fmt::format("\n[cella: {} bytes of {} dropped (--output-limit)]\n", truncated->dropped,
                                    ToString(truncated->stream));

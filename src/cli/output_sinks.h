@@ -1,6 +1,7 @@
 // How `cella run` shows a run: the program's own output passed through, or one line of JSON per event.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "async/descriptor.h"
@@ -19,7 +20,7 @@ class OwnOutput {
   const std::string& failure() const { return failure_; }
 
  private:
-  async::Descriptor descriptor_;
+  std::optional<async::Descriptor> descriptor_;
   bool closed_ = false;
   std::string failure_;
 };

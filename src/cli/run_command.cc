@@ -1,12 +1,12 @@
 #include "cli/run_command.h"
 
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <memory>
 
+#include "async/deadline.h"
 #include "async/event.h"
 #include "async/signals.h"
 #include "async/task_group.h"
@@ -24,6 +24,9 @@ extern char** environ;
 
 namespace cella::cli {
 namespace {
+
+// For our own last words: a terminal that is stopped does not keep us.
+constexpr auto kPatience = std::chrono::seconds(2);
 
 Outcome Rejected(const Error& error) {
   Outcome outcome;
@@ -102,8 +105,14 @@ Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind)
 class Runner {
  public:
   Runner(async::Loop& loop, ParsedRun run)
-      : loop_(loop), run_(std::move(run)), out_(loop, STDOUT_FILENO), err_(loop, STDERR_FILENO), plain_(out_, err_),
-        run_id_(session::NewRunId()), fold_(run_id_), ndjson_(out_, run_id_) {}
+      : loop_(loop),
+        run_(std::move(run)),
+        out_(loop, STDOUT_FILENO),
+        err_(loop, STDERR_FILENO),
+        plain_(out_, err_),
+        run_id_(session::NewRunId()),
+        fold_(run_id_),
+        ndjson_(out_, run_id_) {}
 
   async::Task<int> Run(Result<std::unique_ptr<Engine>> engine) {
     const Rendering rendering = run_.rendering;
@@ -128,12 +137,13 @@ class Runner {
     if (rendering == Rendering::kJson) (void)co_await out_.Write(session::ToJson(fold_.Take()) + "\n");
     int exit_code = outcome.exit_code;
     if (rendering == Rendering::kPlain) {
-      co_await Explain(outcome);
+      (void)co_await async::WithDeadline(Explain(outcome), async::Clock::now() + kPatience);
     } else if (out_.closed()) {
       exit_code = kExitRejected;
     }
     if (out_.closed()) {
-      std::string note = fmt::format("cella: standard output is closed ({}); what came after was dropped\n", out_.failure());
+      std::string note =
+          fmt::format("cella: standard output is closed ({}); what came after was dropped\n", out_.failure());
       (void)co_await err_.Write(note);
     }
     co_return exit_code;
@@ -155,7 +165,7 @@ class Runner {
     co_return outcome;
   }
 
-  async::Task<void> Explain(const Outcome& outcome) {
+  async::Task<bool> Explain(const Outcome& outcome) {
     std::string note;
     if (outcome.error) {
       note = fmt::format("cella: {}\n", outcome.error->message);
@@ -167,7 +177,9 @@ class Runner {
                           outcome.usage.wall_ms, outcome.usage.cpu_ms, FormatByteSize(outcome.usage.peak_memory),
                           DescribeIsolation(plain_.isolation()));
     }
-    if (!note.empty()) (void)co_await err_.Write(note);
+    if (note.empty()) co_return true;
+    bool written = co_await err_.Write(note);
+    co_return written;
   }
 
   async::Loop& loop_;
@@ -183,8 +195,6 @@ class Runner {
 }  // namespace
 
 int RunCommand(const RunOptions& options) {
-  // A reader that goes away is an answer of write(), not our end.
-  signal(SIGPIPE, SIG_IGN);
   async::Loop loop;
   ParsedRun run;
   // Also a refused request is answered in the form that was asked for.

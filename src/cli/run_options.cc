@@ -151,7 +151,9 @@ void DeclareRunOptions(CLI::App& command, RunOptions* o) {
   command.add_option("--network", o->network, "none (default in the sandbox) or host")
       ->check(CLI::IsMember({"none", "host"}))
       ->group(inside);
-  command.add_option("--env", o->env, "Set a variable: NAME=VALUE (repeatable)")->allow_extra_args(false)->group(inside);
+  command.add_option("--env", o->env, "Set a variable: NAME=VALUE (repeatable)")
+      ->allow_extra_args(false)
+      ->group(inside);
   command.add_option("--pass-env", o->pass_env, "Pass a variable of yours on (repeatable)")
       ->allow_extra_args(false)
       ->group(inside);
@@ -201,7 +203,8 @@ Result<ParsedRun> ParseRun(const RunOptions& options) {
   policy.network = options.network == "host" ? Network::kHost : Network::kNone;
   if (run.executor == ExecutorKind::kLocal) {
     if (options.network == "none") {
-      return Err(ErrorCode::kUnsupported, "--network none: the local executor cannot enforce it; use --executor sandbox");
+      return Err(ErrorCode::kUnsupported,
+                 "--network none: the local executor cannot enforce it; use --executor sandbox");
     }
     policy.network = Network::kHost;
   } else if (options.inherit_env) {

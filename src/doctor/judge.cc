@@ -39,14 +39,10 @@ std::string DescribeIsolation(const Isolation& isolation) {
 
 std::string_view ToString(CheckStatus status) {
   switch (status) {
-    case CheckStatus::kOk:
-      return "ok";
-    case CheckStatus::kDegraded:
-      return "degraded";
-    case CheckStatus::kMissing:
-      return "missing";
-    case CheckStatus::kInfo:
-      break;
+    case CheckStatus::kOk: return "ok";
+    case CheckStatus::kDegraded: return "degraded";
+    case CheckStatus::kMissing: return "missing";
+    case CheckStatus::kInfo: break;
   }
   return "info";
 }

@@ -19,18 +19,12 @@ bool BuildsAsOrdinaryUser(const HostFacts& host) { return host.builder != Builde
 
 std::string_view StageText(BasisStage stage) {
   switch (stage) {
-    case BasisStage::kDropUser:
-      return "becoming an unprivileged user";
-    case BasisStage::kUserNamespace:
-      return "creating a user namespace";
-    case BasisStage::kMapIds:
-      return "mapping the user id in it";
-    case BasisStage::kMountNamespace:
-      return "creating a mount namespace";
-    case BasisStage::kPrivateMounts:
-      return "making the mounts private";
-    case BasisStage::kTmpfs:
-      return "mounting a tmpfs in it";
+    case BasisStage::kDropUser: return "becoming an unprivileged user";
+    case BasisStage::kUserNamespace: return "creating a user namespace";
+    case BasisStage::kMapIds: return "mapping the user id in it";
+    case BasisStage::kMountNamespace: return "creating a mount namespace";
+    case BasisStage::kPrivateMounts: return "making the mounts private";
+    case BasisStage::kTmpfs: return "mounting a tmpfs in it";
   }
   return "";
 }
@@ -113,14 +107,18 @@ Diagnosis Diagnose(const Facts& facts, int error) {
     return {"this process lives in a chroot, and the kernel refuses user namespaces there",
             "run cella outside of the chroot, or enter it by pivot_root (systemd-nspawn, bwrap, a container)"};
   }
-  // Before AppArmor: a container shows the switches of its host, and is confined by its engine's own profile.
-  if (!host.container.empty()) {
+  bool apparmor = BuildsAsOrdinaryUser(host) && host.apparmor_restrict_userns.value_or(0) != 0;
+  // A container shows the switches of its host; its filter comes first, and without one both may be the reason.
+  if (!host.container.empty() && (host.seccomp_filtered || !apparmor)) {
     return {fmt::format("the container ({}) forbids it, by its seccomp filter or security profile", host.container),
             ContainerFix(host)};
   }
-  if (BuildsAsOrdinaryUser(host) && host.apparmor_restrict_userns.value_or(0) != 0) {
+  if (apparmor) {
+    std::string fix = AppArmorFix(facts);
+    if (!host.container.empty())
+      fix += "\nor, where it is the container's own profile that forbids it, " + ContainerFix(host);
     return {"AppArmor restricts unprivileged user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1)",
-            AppArmorFix(facts)};
+            std::move(fix)};
   }
   if (host.seccomp_filtered) {
     return {"a seccomp filter is in force around this process (a container, a systemd service, a snap)",

@@ -153,6 +153,15 @@ TEST(JudgeTest, ContainerIsToldItsEnginesOptionEvenOnAnUbuntuHost) {
   EXPECT_THAT(JudgeUserNamespaces(facts).fix, HasSubstr("seccompProfile: {type: Unconfined}"));
 }
 
+TEST(JudgeTest, UnfilteredContainerOnAnUbuntuHostHearsOfBothReasons) {
+  Facts facts = Refusing(BasisStage::kMapIds, EPERM);
+  facts.host.container = "docker";
+  facts.host.apparmor_restrict_userns = 1;
+  Check check = JudgeUserNamespaces(facts);
+  EXPECT_THAT(check.fix, HasSubstr("profile cella-launch"));
+  EXPECT_THAT(check.fix, HasSubstr("--security-opt apparmor=unconfined"));
+}
+
 TEST(JudgeTest, ChrootFilterAndOldKernelAreToldApart) {
   Facts facts = Refusing(BasisStage::kUserNamespace, EPERM);
   EXPECT_THAT(JudgeUserNamespaces(facts).fix, HasSubstr("SELinux"));

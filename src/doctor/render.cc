@@ -14,28 +14,20 @@ constexpr size_t kMostNameWidth = 24;  // longer names push their own line only
 
 std::string_view Title(Section section) {
   switch (section) {
-    case Section::kSandbox:
-      return "The sandbox";
-    case Section::kLimits:
-      return "Limits";
-    case Section::kEngines:
-      return "Container engines";
-    case Section::kLanguages:
-      break;
+    case Section::kSandbox: return "The sandbox";
+    case Section::kLimits: return "Limits";
+    case Section::kEngines: return "Container engines";
+    case Section::kLanguages: break;
   }
   return "Languages";
 }
 
 std::string_view Colour(CheckStatus status) {
   switch (status) {
-    case CheckStatus::kOk:
-      return "\x1b[32m";
-    case CheckStatus::kDegraded:
-      return "\x1b[33m";
-    case CheckStatus::kMissing:
-      return "\x1b[31m";
-    case CheckStatus::kInfo:
-      break;
+    case CheckStatus::kOk: return "\x1b[32m";
+    case CheckStatus::kDegraded: return "\x1b[33m";
+    case CheckStatus::kMissing: return "\x1b[31m";
+    case CheckStatus::kInfo: break;
   }
   return "\x1b[2m";
 }

@@ -28,9 +28,9 @@ struct RunRequest {
   std::string file_name;          // what the code's file is called, when it came from one
   Policy policy;
   std::vector<InputFile> files;
-  UniqueFd standard_input;        // what the program reads; empty: nothing
-  bool list_files = false;        // emit what changed in the workspace
-  std::string out_dir;            // copy changed files there; empty: don't
+  UniqueFd standard_input;  // what the program reads; empty: nothing
+  bool list_files = false;  // emit what changed in the workspace
+  std::string out_dir;      // copy changed files there; empty: don't
 };
 
 class EventSink {

@@ -22,17 +22,22 @@ constexpr auto kGrace = 250ms;
 // After SIGKILL to everything inside, before the jail itself is killed from outside.
 constexpr auto kKillPatience = 2s;
 constexpr size_t kReadSize = 65536;
+// What /proc/sys/fs/pipe-max-size allows a guest to make of its pipe, at most.
+constexpr size_t kLargestPipe = (size_t{1} << 20) + kReadSize;
 
 std::optional<RunError> Explain(RunStatus status, const Limits& limits, const jail::Report* report) {
   switch (status) {
     case RunStatus::kTimeout:
       return RunError{"Timeout", fmt::format("stopped after {} (--timeout)", FormatDuration(limits.timeout.value)), ""};
-    case RunStatus::kCancelled:
-      return RunError{"Cancelled", "stopped before it ended", ""};
+    case RunStatus::kCancelled: return RunError{"Cancelled", "stopped before it ended", ""};
     case RunStatus::kOom:
-      return RunError{"OutOfMemory", fmt::format("used more than {} of memory (--memory)", FormatByteSize(limits.memory.value)), ""};
+      return RunError{"OutOfMemory",
+                      fmt::format("used more than {} of memory (--memory)", FormatByteSize(limits.memory.value)), ""};
     case RunStatus::kLimit: {
-      if (report == nullptr) return RunError{"Limit", "went over a limit", ""};
+      const RunError over_cpu_time{
+          "Limit", fmt::format("used more than {} of processor time (--cpu-time)", FormatDuration(limits.cpu_time.value)),
+          ""};
+      if (report == nullptr || report->killed_for == jail::KillReason::kCpuTime) return over_cpu_time;
       if (report->killed_for == jail::KillReason::kProcesses) {
         return RunError{"Limit", fmt::format("started more than {} processes (--pids)", limits.pids.value), ""};
       }
@@ -40,27 +45,35 @@ std::optional<RunError> Explain(RunStatus status, const Limits& limits, const ja
       if (WIFSIGNALED(status_word) && WTERMSIG(status_word) == SIGXFSZ) {
         return RunError{"Limit", fmt::format("wrote a file larger than {} (--disk)", FormatByteSize(limits.disk.value)), ""};
       }
-      if (!WIFSIGNALED(status_word)) {
+      if (WIFEXITED(status_word) && WEXITSTATUS(status_word) != 0) {
         return RunError{"Limit", fmt::format("was refused a process over {} (--pids)", limits.pids.value), ""};
       }
-      return RunError{"Limit", fmt::format("used more than {} of processor time (--cpu-time)", FormatDuration(limits.cpu_time.value)), ""};
+      return over_cpu_time;
     }
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
 }
 
 }  // namespace
 
-async::Task<void> GuestRun::PumpOutput(UniqueFd pipe, Stream stream) {
-  async::Descriptor source(loop_, std::move(pipe));
+async::Task<void> GuestRun::PumpOutput(UniqueFd pipe, Stream stream, async::Event& ended) {
+  async::Descriptor source(loop_, std::move(pipe), async::Sharing::kOurs);
   std::array<char, kReadSize> buffer;
+  // Once the guest has ended, what it wrote is in the pipe. Its write end may still be open somewhere (passed to another
+  // jail over a shared directory): that is no reason to wait, nor to take more than a pipe can hold.
+  size_t left_after_end = kLargestPipe;
   for (;;) {
-    auto n = co_await source.ReadSome(buffer);
-    if (!n || *n == 0) co_return;
-    Event event = OutputEvent{stream, std::string(buffer.data(), *n)};
+    if (!ended.is_set()) (void)co_await async::FirstOf(source.Readable(), ended.Wait());
+    ssize_t n = read(source.fd(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN && !ended.is_set() && !abandoned_) continue;
+    if (n <= 0 || abandoned_) co_return;
+    Event event = OutputEvent{stream, std::string(buffer.data(), static_cast<size_t>(n))};
     bool wanted = co_await sink_.Emit(std::move(event));
     if (!wanted) co_return;
+    if (!ended.is_set()) continue;
+    if (static_cast<size_t>(n) >= left_after_end) co_return;
+    left_after_end -= static_cast<size_t>(n);
   }
 }
 
@@ -68,8 +81,8 @@ async::Task<void> GuestRun::PumpInput(UniqueFd source_fd, UniqueFd pipe, async::
   // Not a byte is taken for a program that cannot be started: the next candidate may want it.
   bool started = co_await program_started.Wait();
   if (!started) co_return;
-  async::Descriptor source(loop_, std::move(source_fd));
-  async::Descriptor target(loop_, std::move(pipe));
+  async::Descriptor source(loop_, std::move(source_fd), async::Sharing::kShared);
+  async::Descriptor target(loop_, std::move(pipe), async::Sharing::kOurs);
   std::array<char, kReadSize> buffer;
   for (;;) {
     auto n = co_await source.ReadSome(buffer);
@@ -97,47 +110,47 @@ async::Task<Result<GuestRun::End>> GuestRun::Watch(async::Event& program_started
   async::TimePoint cpu_check = NextCpuCheck();
   async::TimePoint deadline = deadline_;
   for (;;) {
-    async::TimePoint next = std::min(deadline, cpu_check);
-    std::optional<Result<std::optional<jail::Report>>> report;
-    if (cancel_.is_set()) {
-      report = co_await async::WithDeadline(launch_.NextReport(), next);
-    } else {
-      auto first = co_await async::FirstOf(async::WithDeadline(launch_.NextReport(), next), cancel_.Wait());
-      if (first.index() == 0) report = std::move(std::get<0>(first));
-    }
-    if (report) {
-      if (!*report) co_return std::unexpected(std::move(report->error()));
-      std::optional<jail::Report>& value = **report;
-      if (!value) co_return end;
-      if (value->kind == jail::ReportKind::kStarted) program_started.Set();
-      if (value->kind != jail::ReportKind::kExited) continue;
-      end.report = *value;
-      co_return end;
-    }
     auto now = async::Clock::now();
+    if (cancel_.is_set() && !ending && !killed) deadline = now;
     if (now >= cpu_check && !ending && !killed) {
       cpu_check = NextCpuCheck();
-      if (cpu_check > now) continue;
-      end.out_of_cpu_time = true;
-      cpu_check = async::TimePoint::max();
-      launch_.KillGuest();
-      killed = true;
-      deadline = now + kKillPatience;
-    } else if (killed) {
-      launch_.KillInit();
-      deadline = async::TimePoint::max();
-    } else if (ending) {
-      launch_.KillGuest();
-      killed = true;
-      deadline = now + kKillPatience;
-    } else if (cancel_.is_set() || now >= deadline) {
-      (cancel_.is_set() ? end.cancelled : end.timed_out) = true;
-      cpu_check = async::TimePoint::max();
-      // First the polite way: a program may still print what it was doing.
-      launch_.Signal(SIGINT);
-      ending = true;
-      deadline = now + kGrace;
+      if (cpu_check <= now) {
+        end.out_of_cpu_time = true;
+        cpu_check = async::TimePoint::max();
+        launch_.KillGuest();
+        killed = true;
+        deadline = now + kKillPatience;
+      }
+    } else if (now >= deadline) {
+      if (killed) {
+        launch_.KillInit();
+        deadline = async::TimePoint::max();
+      } else if (ending) {
+        launch_.KillGuest();
+        killed = true;
+        deadline = now + kKillPatience;
+      } else {
+        (cancel_.is_set() ? end.cancelled : end.timed_out) = true;
+        cpu_check = async::TimePoint::max();
+        // First the polite way: a program may still print what it was doing.
+        launch_.Signal(SIGINT);
+        ending = true;
+        deadline = now + kGrace;
+      }
     }
+    async::TimePoint next = std::min(deadline, cpu_check);
+    if (cancel_.is_set()) {
+      (void)co_await async::FirstOf(launch_.Readable(), async::SleepUntil(next));
+    } else {
+      (void)co_await async::FirstOf(async::WithDeadline(launch_.Readable(), next), cancel_.Wait());
+    }
+    CO_TRY(Launch::Received received, launch_.Receive());
+    if (received.gone) co_return end;
+    if (!received.report) continue;
+    if (received.report->kind == jail::ReportKind::kStarted) program_started.Set();
+    if (received.report->kind != jail::ReportKind::kExited) continue;
+    end.report = *received.report;
+    co_return end;
   }
 }
 
@@ -172,13 +185,26 @@ async::Task<Result<GuestRun::End>> GuestRun::RunCommand(GuestRunOptions& options
     UniqueFd source(fcntl(options.standard_input.get(), F_DUPFD_CLOEXEC, 3));
     input.Add(PumpInput(std::move(source), std::move(in.write), program_started));
   }
-  output.Add(PumpOutput(std::move(out.read), Stream::kStdout));
-  output.Add(PumpOutput(std::move(err.read), Stream::kStderr));
+  async::Event ended(loop_);
+  output.Add(PumpOutput(std::move(out.read), Stream::kStdout, ended));
+  output.Add(PumpOutput(std::move(err.read), Stream::kStderr, ended));
   auto end = co_await Watch(program_started);
   input.Cancel();
   co_await input.Join();
-  // All writers are dead, so the pipes end. Unless a start failed: then there never was one.
+  ended.Set();
+  // Whoever reads our output decides how long this takes; somebody who cancels does not want to wait for that.
+  async::TaskGroup impatience(loop_);
+  auto abandon = [&]() -> async::Task<void> {
+    bool cancelled = co_await cancel_.Wait();
+    if (!cancelled) co_return;
+    (void)co_await async::SleepUntil(async::Clock::now() + kGrace);
+    abandoned_ = true;
+    output.Cancel();
+  };
+  impatience.Add(abandon());
   co_await output.Join();
+  impatience.Cancel();
+  co_await impatience.Join();
   co_return end;
 }
 
@@ -207,12 +233,15 @@ Outcome GuestRun::Judge(const End& end) {
   const bool failed = outcome.exit_code != 0;
   const auto killed_for = report != nullptr ? report->killed_for : jail::KillReason::kNone;
   const bool oom = killed_for == jail::KillReason::kMemory || (failed && group && group->oom_kills.value_or(0) > 0);
-  const bool over_cpu = end.out_of_cpu_time || killed_for == jail::KillReason::kCpuTime ||
+  const double cpu_limit_ms = std::chrono::duration<double, std::milli>(limits_->cpu_time.value).count();
+  // A watch may miss what ends between two looks; the sum at the end does not.
+  const bool overlooked = !limit_plan_->cpu_time_by_cgroup && cpu_ms_ > cpu_limit_ms + 100;
+  const bool over_cpu = end.out_of_cpu_time || overlooked || killed_for == jail::KillReason::kCpuTime ||
                         (signaled && WTERMSIG(status) == SIGXCPU) ||
                         (signaled && WTERMSIG(status) == SIGKILL &&
-                         cpu_ms_ >= std::chrono::duration<double, std::milli>(limits_->cpu_time.value).count());
-  const bool over_pids = killed_for == jail::KillReason::kProcesses ||
-                         (failed && group && group->pids_refused.value_or(0) > 0);
+                         cpu_ms_ >= cpu_limit_ms);
+  const bool over_pids =
+      killed_for == jail::KillReason::kProcesses || (failed && group && group->pids_refused.value_or(0) > 0);
 
   if (end.cancelled) {
     outcome.status = RunStatus::kCancelled;
@@ -225,6 +254,7 @@ Outcome GuestRun::Judge(const End& end) {
     outcome.exit_code = kExitOom;
   } else if (over_cpu || over_pids || (signaled && WTERMSIG(status) == SIGXFSZ)) {
     outcome.status = RunStatus::kLimit;
+    if (!failed) outcome.exit_code = 128 + SIGXCPU;  // as if it had been caught
   } else if (signaled) {
     outcome.status = RunStatus::kCrashed;
   } else {

@@ -45,7 +45,7 @@ class GuestRun {
   async::Task<Result<Outcome>> RunCommands(GuestRunOptions& options, const std::vector<language::Command>& commands);
   async::Task<Result<End>> RunCommand(GuestRunOptions& options, const language::Command& command);
   async::Task<Result<End>> Watch(async::Event& program_started);
-  async::Task<void> PumpOutput(UniqueFd pipe, Stream stream);
+  async::Task<void> PumpOutput(UniqueFd pipe, Stream stream, async::Event& ended);
   async::Task<void> PumpInput(UniqueFd source, UniqueFd pipe, async::Event& program_started);
   async::TimePoint NextCpuCheck();
   Outcome Judge(const End& end);
@@ -62,6 +62,7 @@ class GuestRun {
   async::TimePoint deadline_;
   double cpu_ms_ = 0;
   uint64_t peak_memory_ = 0;
+  bool abandoned_ = false;  // nobody waits for the rest of the output
 };
 
 }  // namespace cella::executor

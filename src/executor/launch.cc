@@ -20,7 +20,7 @@ std::span<const std::byte> Bytes(const jail::Request& request) {
 }  // namespace
 
 Launch::Launch(async::Loop& loop, os::Process launcher, UniqueFd control)
-    : loop_(&loop), launcher_(std::move(launcher)), control_(loop, std::move(control)) {}
+    : loop_(&loop), launcher_(std::move(launcher)), control_(loop, std::move(control), async::Sharing::kOurs) {}
 
 Launch::~Launch() {
   if (control_.is_open()) KillInit();
@@ -50,10 +50,11 @@ Status Launch::Build(JailSpecBuilder& builder, const os::Cgroup& cgroup) {
   return os::SendMessage(control_.fd(), Bytes(request), fds);
 }
 
-async::Task<Result<Launch::Ready>> Launch::WaitReady() {
+async::Task<Result<Launch::Ready>> Launch::WaitReady(bool unconfined) {
   Ready ready;
-  // The launcher and init write to the same socket; their first messages come in either order.
-  for (bool is_ready = false; !is_ready;) {
+  // The launcher and init write to the same socket, and their first messages come in either order. Both must be there:
+  // without init's pidfd it could not be killed.
+  for (bool is_ready = false; !is_ready || (!init_ && !unconfined);) {
     bool readable = co_await control_.Readable();
     if (!readable) co_return Err(ErrorCode::kClosed, "cancelled while the jail was built");
     jail::Report report = {};
@@ -86,22 +87,14 @@ Status Launch::Exec(const ExecRequest& request, std::span<const int, 3> stdio) {
   return os::SendMessage(control_.fd(), Bytes(message), fds);
 }
 
-async::Task<Result<std::optional<jail::Report>>> Launch::NextReport() {
-  for (;;) {
-    bool readable = co_await control_.Readable();
-    if (!readable) co_return Err(ErrorCode::kClosed, "cancelled");
-    jail::Report report = {};
-    auto message = os::ReceiveMessage(control_.fd(), std::as_writable_bytes(std::span(&report, 1)));
-    if (!message) co_return std::unexpected(std::move(message.error()));
-    if (message->size != sizeof report) co_return std::nullopt;
-    if (report.kind == jail::ReportKind::kFailed) co_return std::unexpected(ExplainExecFailure(report));
-    if (report.kind == jail::ReportKind::kCreated) {
-      // The launcher's report may come after init's "ready".
-      if (!message->fds.empty()) init_ = os::Process::Adopt(std::move(message->fds.front()));
-      continue;
-    }
-    co_return report;
-  }
+Result<Launch::Received> Launch::Receive() {
+  jail::Report report = {};
+  auto message = os::ReceiveMessage(control_.fd(), std::as_writable_bytes(std::span(&report, 1)));
+  if (!message && message.error().sys_errno == EAGAIN) return Received{};
+  if (!message) return std::unexpected(std::move(message.error()));
+  if (message->size != sizeof report) return Received{.gone = true, .report = std::nullopt};
+  if (report.kind == jail::ReportKind::kFailed) return std::unexpected(ExplainExecFailure(report));
+  return Received{.gone = false, .report = report};
 }
 
 void Launch::Send(jail::RequestKind kind, int signal) {
@@ -125,7 +118,7 @@ async::Task<void> Launch::End() {
   os::Process& last = init_ ? *init_ : launcher_;
   UniqueFd pidfd(fcntl(last.pidfd(), F_DUPFD_CLOEXEC, 3));
   if (pidfd) {
-    async::Descriptor gone(*loop_, std::move(pidfd));
+    async::Descriptor gone(*loop_, std::move(pidfd), async::Sharing::kShared);
     (void)co_await gone.Readable();
   }
   (void)last.Wait();

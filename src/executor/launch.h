@@ -33,13 +33,22 @@ class Launch {
     int landlock_abi = 0;
     bool own_proc = false;
   };
-  async::Task<Result<Ready>> WaitReady();
+  // Unconfined, the launcher is its own init.
+  async::Task<Result<Ready>> WaitReady(bool unconfined);
 
   // Starts a program; the descriptors become its 0, 1, 2.
   Status Exec(const ExecRequest& request, std::span<const int, 3> stdio);
 
-  // The next report. kFailed comes as an Error; nothing when the jail is gone.
-  async::Task<Result<std::optional<jail::Report>>> NextReport();
+  // True when Receive has something; false when cancelled. Apart from Receive, so that a wait that loses a race against
+  // a deadline cannot take a report with it.
+  async::Task<bool> Readable() { return control_.Readable(); }
+
+  struct Received {
+    bool gone = false;                   // the jail has ended
+    std::optional<jail::Report> report;  // absent: nothing of interest came
+  };
+  // Takes one message; kFailed comes as an Error.
+  Result<Received> Receive();
 
   void Signal(int signal);
   void KillGuest();  // kExited still follows

@@ -34,7 +34,8 @@ class Planner {
   // A limit that somebody asked for and that has no mechanism here.
   Status Refuse(const char* name, double value, const std::string& why) {
     if (!policy_.best_effort) {
-      return Err(ErrorCode::kUnsupported, "the limit '{}' cannot be enforced here: {}; or pass --best-effort", name, why);
+      return Err(ErrorCode::kUnsupported, "the limit '{}' cannot be enforced here: {}; or pass --best-effort", name,
+                 why);
     }
     Enforce(name, value, "none");
     plan_.unenforced.emplace_back(name);
@@ -113,8 +114,9 @@ class Planner {
     const auto& files = policy_.limits.open_files;
     if (files.value > context_.open_files_maximum) {
       if (files.asked) {
-        return Refuse("open_files", static_cast<double>(files.value),
-                      fmt::format("this process may have {} itself (raise it with ulimit -Hn)", context_.open_files_maximum));
+        return Refuse(
+            "open_files", static_cast<double>(files.value),
+            fmt::format("this process may have {} itself (raise it with ulimit -Hn)", context_.open_files_maximum));
       }
       plan_.exec.open_files = context_.open_files_maximum;
     } else {

@@ -44,8 +44,7 @@ Result<UniqueFd> JailSpecBuilder::Finish() {
 
 Result<UniqueFd> EncodeExec(const ExecRequest& request) {
   std::string refs, strings;
-  const size_t base =
-      sizeof(jail::ExecSpec) + (request.argv.size() + request.env.size()) * sizeof(jail::StringRef);
+  const size_t base = sizeof(jail::ExecSpec) + (request.argv.size() + request.env.size()) * sizeof(jail::StringRef);
   auto add = [&](std::string_view text) {
     auto offset = static_cast<jail::StringRef>(base + strings.size());
     strings.append(text);

@@ -20,14 +20,14 @@ std::vector<FileChange> Compare(const os::DirectoryListing& before, const os::Di
   // Both are sorted by path.
   while (old != before.files.end() || now != after.files.end()) {
     if (now == after.files.end() || (old != before.files.end() && old->path < now->path)) {
-      changes.push_back({old->path, 0, FileChange::Kind::kDeleted});
+      changes.push_back({old->path, 0, FileChange::Kind::kDeleted, ""});
       ++old;
     } else if (old == before.files.end() || now->path < old->path) {
-      changes.push_back({now->path, now->size, FileChange::Kind::kCreated});
+      changes.push_back({now->path, now->size, FileChange::Kind::kCreated, ""});
       ++now;
     } else {
       if (old->changed_ns != now->changed_ns || old->inode != now->inode || old->size != now->size) {
-        changes.push_back({now->path, now->size, FileChange::Kind::kModified});
+        changes.push_back({now->path, now->size, FileChange::Kind::kModified, ""});
       }
       ++old;
       ++now;
@@ -36,12 +36,20 @@ std::vector<FileChange> Compare(const os::DirectoryListing& before, const os::Di
   return changes;
 }
 
-// Copies data and keeps holes; a file may be much larger than what it holds.
-Status CopyOut(const os::Directory& from, const os::Directory& to, const std::string& path, uint64_t* bytes_left) {
-  TRY(UniqueFd source, from.OpenFile(path));
+// Copies data and keeps holes; a file may be much larger than what it holds. An error is ours (the target's disk is
+// full); what the guest's file is to blame for is in *not_copied.
+Status CopyOut(const os::Directory& from, const os::Directory& to, const std::string& path, uint64_t* bytes_left,
+               std::string* not_copied) {
+  auto source_or = from.OpenFile(path);
+  if (!source_or) {
+    *not_copied = source_or.error().message;
+    return {};
+  }
+  UniqueFd source = std::move(*source_or);
   struct stat info;
   if (fstat(source.get(), &info) < 0) return SysErr(errno, "read '{}'", path);
-  TRY(UniqueFd target, to.CreateFile(path, os::Directory::IfExists::kReplace, (info.st_mode & 0100) != 0 ? 0755 : 0644));
+  TRY(UniqueFd target,
+      to.CreateFile(path, os::Directory::IfExists::kReplace, (info.st_mode & 0100) != 0 ? 0755 : 0644));
   std::array<char, 65536> buffer;
   off_t position = 0;
   for (;;) {
@@ -57,7 +65,8 @@ Status CopyOut(const os::Directory& from, const os::Directory& to, const std::st
       if (n < 0) return SysErr(errno, "read '{}'", path);
       if (n == 0) break;
       if (static_cast<uint64_t>(n) > *bytes_left) {
-        return Err(ErrorCode::kExhausted, "the files to copy out are larger than the disk limit; raise it with --disk");
+        *not_copied = "the files to copy out are larger than the disk limit (--disk)";
+        return {};
       }
       *bytes_left -= static_cast<uint64_t>(n);
       auto written = os::WriteAll(target.get(), {buffer.data(), static_cast<size_t>(n)});
@@ -108,7 +117,9 @@ async::Task<Status> Workspace::Report(EventSink& sink) {
     bool deleted = change.kind == FileChange::Kind::kDeleted;
     // Past the bound an absent file may just not have been looked at.
     if (deleted && (!after.complete || !before_.complete)) continue;
-    if (out_ && !deleted) CO_TRY_VOID(CopyOut(directory_, *out_, change.path, &out_bytes_left_));
+    if (out_ && !deleted) {
+      CO_TRY_VOID(CopyOut(directory_, *out_, change.path, &out_bytes_left_, &change.not_copied));
+    }
     Event event = FileEvent{std::move(change)};
     (void)co_await sink.Emit(std::move(event));
   }

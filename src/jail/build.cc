@@ -24,6 +24,17 @@ Failure JoinCgroups(const JailSpec& spec, const BuildFds& fds) {
   return kOk;
 }
 
+// A jail is cloned into its group; without one, this process joins by itself.
+Failure JoinCgroupV2(int directory) {
+  int procs = openat(directory, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+  if (procs < 0) return Fail(Stage::kJoinCgroup);
+  ssize_t n = write(procs, "0", 1);
+  int saved = errno;
+  close(procs);
+  errno = saved;
+  return n == 1 ? kOk : Fail(Stage::kJoinCgroup);
+}
+
 Failure Confine(const JailSpec& spec) {
   JAIL_TRY(DropCapabilities());
   JAIL_TRY(ForbidNewPrivileges());
@@ -38,6 +49,7 @@ Failure Confine(const JailSpec& spec) {
 struct ReadyState {
   int workspace = -1;
   int ruleset = -1;
+  int oom_score = -1;
   unsigned landlock_abi = 0;
   bool own_proc = false;
 };
@@ -63,21 +75,27 @@ Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, const LateMounts& l
   state->workspace = open("/workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (state->workspace < 0) return Fail(Stage::kScratch, "/workspace");
   JAIL_TRY(OpenLandlockRuleset(spec, &state->ruleset, &state->landlock_abi));
+  // Not possible any more once we are not dumpable.
+  if (state->own_proc) state->oom_score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   return Confine(spec);
 }
 
-// Leaves only the control socket and the ruleset open, at known places, and nothing of the launcher's.
-Failure KeepOnly(int* control, int* ruleset) {
-  if (*ruleset >= 0) {
-    int moved = fcntl(*ruleset, F_DUPFD_CLOEXEC, 64);
-    if (moved < 0) return Fail(Stage::kDescriptors);
-    if (dup3(moved, kControlFd + 1, O_CLOEXEC) < 0) return Fail(Stage::kDescriptors);
-    *ruleset = kControlFd + 1;
+// Leaves only these open, at known places, and nothing of the launcher's.
+Failure KeepOnly(InitFds* fds) {
+  int* const kept[] = {&fds->control, &fds->ruleset, &fds->oom_score};
+  // First out of the way, then into place.
+  for (int* fd : kept) {
+    if (*fd < 0) continue;
+    *fd = fcntl(*fd, F_DUPFD_CLOEXEC, kControlFd + 3);
+    if (*fd < 0) return Fail(Stage::kDescriptors);
   }
-  if (*control != kControlFd && dup3(*control, kControlFd, O_CLOEXEC) < 0) return Fail(Stage::kDescriptors);
-  *control = kControlFd;
-  unsigned first = *ruleset >= 0 ? kControlFd + 2 : kControlFd + 1;
-  return sys::CloseRange(first, ~0u, 0) < 0 ? Fail(Stage::kDescriptors) : kOk;
+  int next = kControlFd;
+  for (int* fd : kept) {
+    if (*fd < 0) continue;
+    if (dup3(*fd, next, O_CLOEXEC) < 0) return Fail(Stage::kDescriptors);
+    *fd = next++;
+  }
+  return sys::CloseRange(static_cast<unsigned>(next), ~0u, 0) < 0 ? Fail(Stage::kDescriptors) : kOk;
 }
 
 [[noreturn]] void InitMain(const JailSpec& spec, const BuildFds& fds, const LateMounts& late, int control, int mapped) {
@@ -86,19 +104,20 @@ Failure KeepOnly(int* control, int* ruleset) {
   if (read(mapped, &byte, 1) != 1) _exit(1);
   ReadyState state;
   Failure failure = SetUpInit(spec, fds, late, &state);
+  InitFds kept = {control, state.ruleset, state.oom_score};
   if (!failure) {
     Report report = {};
     report.kind = ReportKind::kReady;
     report.landlock_abi = state.landlock_abi;
     report.own_proc = state.own_proc;
     if (!SendReport(control, report, &state.workspace, 1)) _exit(1);
-    failure = KeepOnly(&control, &state.ruleset);
+    failure = KeepOnly(&kept);
   }
   if (failure) {
     SendFailure(control, failure);
     _exit(1);
   }
-  RunInit(spec, control, state.ruleset);
+  RunInit(spec, kept);
 }
 
 }  // namespace
@@ -142,20 +161,21 @@ Failure BuildJail(const JailSpec& spec, const BuildFds& fds, int control, int* i
 }
 
 void RunUnconfined(const JailSpec& spec, const BuildFds& fds, int control) {
-  int ruleset = -1;
+  InitFds kept = {control, -1, open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)};
   Failure failure = JoinCgroups(spec, fds);
+  if (!failure && spec.cgroup_v2 != 0) failure = JoinCgroupV2(fds.cgroup_v2);
   // Orphans of the guest become our children instead of the system's, so that none escapes by a double fork.
   if (!failure && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) failure = Fail(Stage::kFork, "subreaper");
   if (!failure) failure = ForbidNewPrivileges();
-  if (!failure) failure = KeepOnly(&control, &ruleset);
+  if (!failure) failure = KeepOnly(&kept);
   if (failure) {
     SendFailure(control, failure);
     _exit(1);
   }
   Report report = {};
   report.kind = ReportKind::kReady;
-  SendReport(control, report, nullptr, 0);
-  RunInit(spec, control, ruleset);
+  SendReport(kept.control, report, nullptr, 0);
+  RunInit(spec, kept);
 }
 
 }  // namespace cella::jail

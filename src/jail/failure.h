@@ -23,7 +23,7 @@ inline Failure Fail(Stage stage, const char* detail = nullptr) { return Failure{
 }  // namespace cella::jail
 
 // Runs a step; leaves the function with its failure.
-#define JAIL_TRY(expr)                                            \
-  do {                                                            \
+#define JAIL_TRY(expr)                                             \
+  do {                                                             \
     if (::cella::jail::Failure failure_ = (expr)) return failure_; \
   } while (false)

@@ -4,7 +4,6 @@
 
 #include <cstring>
 
-#include "jail/id_map.h"
 #include "jail/steps.h"
 #include "jail/sys.h"
 
@@ -32,6 +31,8 @@ Failure SetLimits(const ExecSpec& exec) {
   // Charged to whoever started the jail as well, so no guest may use up the whole allowance.
   JAIL_TRY(SetLimit(RLIMIT_SIGPENDING, 1024, 1024, "pending signals"));
   JAIL_TRY(SetLimit(RLIMIT_MEMLOCK, 1 << 20, 1 << 20, "locked memory"));
+  JAIL_TRY(SetLimit(RLIMIT_RTPRIO, 0, 0, "real-time priority"));
+  JAIL_TRY(SetLimit(RLIMIT_NICE, 0, 0, "nice"));
   JAIL_TRY(SetLimit(RLIMIT_MSGQUEUE, 512 << 10, 512 << 10, "message queues"));
   if (exec.cpu_seconds != 0) JAIL_TRY(SetLimit(RLIMIT_CPU, exec.cpu_seconds, exec.cpu_seconds + 1, "cpu time"));
   if (exec.data_bytes != 0) JAIL_TRY(SetLimit(RLIMIT_DATA, exec.data_bytes, exec.data_bytes, "memory"));
@@ -102,14 +103,9 @@ Failure EnterGuest(const ExecSpec& exec, char* const* argv, char* const* envp, c
                    int status) {
   // A new session: no controlling terminal to inject input into, and a process group of its own.
   if (setsid() < 0) return Fail(Stage::kDescriptors, "session");
-  // The control socket goes before the process becomes dumpable: from then on other processes of the guest may write
-  // to its memory.
   JAIL_TRY(SetDescriptors(stdio, ruleset, status));
-  if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0) return Fail(Stage::kDescriptors, "dumpable");
   // In a pid namespace init's death is enough; unconfined, this is what ties the program to us.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) return Fail(Stage::kDescriptors, "parent death signal");
-  // Out of memory, the kernel must choose the guest and not init. Without a /proc there is no way to say so.
-  (void)WriteKernelFile("/proc/self/oom_score_adj", "500", Stage::kLimits);
   JAIL_TRY(SetLimits(exec));
   JAIL_TRY(EnterLandlock(ruleset));
   ResetSignals();

@@ -36,7 +36,7 @@ Failure MapIds(int pid, const JailSpec& spec) {
 }
 
 Failure BecomeGuestUser(const JailSpec& spec) {
-  // An ordinary user's namespace has setgroups denied for good; the groups stay, but nothing of theirs is visible.
+  // An ordinary user's namespace has setgroups denied for good: the caller's groups stay effective on what is mounted.
   if ((spec.flags & kPrivileged) && syscall(SYS_setgroups, 0, nullptr) < 0) return Fail(Stage::kSetIds, "groups");
   return SetIds(kGuestUid, kGuestGid, Stage::kSetIds);
 }

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
-#include <new>
 #include <cstring>
+#include <new>
 
 #include "jail/messages.h"
 #include "jail/steps.h"
@@ -20,6 +20,8 @@ namespace cella::jail {
 namespace {
 
 constexpr long kWatchIntervalNs = 20'000'000;
+constexpr int kReapedPerTurn = 256;
+constexpr size_t kDetailSize = sizeof(Report::detail);
 
 uint64_t Nanoseconds(const timeval& time) {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_usec) * 1000;
@@ -27,10 +29,11 @@ uint64_t Nanoseconds(const timeval& time) {
 
 class Init {
  public:
-  Init(const JailSpec& spec, int control, int ruleset)
+  Init(const JailSpec& spec, const InitFds& fds)
       : unconfined_(spec.flags & kUnconfined),
-        control_(control),
-        ruleset_(ruleset),
+        control_(fds.control),
+        ruleset_(fds.ruleset),
+        oom_score_(fds.oom_score),
         watchdog_(spec.watch, getpid(), unconfined_) {}
 
   [[noreturn]] void Run() {
@@ -39,18 +42,21 @@ class Init {
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, nullptr);
     int signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    bool more_to_reap = false;
     timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     for (;;) {
       pollfd ready[3] = {{control_, POLLIN, 0}, {signals, POLLIN, 0}, {timer_, POLLIN, 0}};
-      if (poll(ready, 3, -1) < 0 && errno != EINTR) End();
-      if (ready[2].revents & POLLIN) Watch();
+      if (poll(ready, 3, more_to_reap ? 0 : -1) < 0 && errno != EINTR) End();
+      // Requests first: whatever the guest does, the supervisor is heard.
+      if (ready[0].revents != 0) Serve();
       if (ready[1].revents & POLLIN) {
         char drain[512];
         while (read(signals, drain, sizeof drain) > 0) {
         }
-        Reap();
+        more_to_reap = true;
       }
-      if (ready[0].revents != 0) Serve();
+      if (more_to_reap) more_to_reap = Reap();
+      if (ready[2].revents & POLLIN) Watch();
     }
   }
 
@@ -83,23 +89,19 @@ class Init {
           SendFailure(control_, {Stage::kRequest, EPROTO, "exec"});
         }
         break;
-      case RequestKind::kSignal:
-        (void)kill(unconfined_ ? -main_ : -1, request.signal);
-        break;
+      case RequestKind::kSignal: (void)kill(unconfined_ ? -main_ : -1, request.signal); break;
       case RequestKind::kKill:
         // Reaping and the report follow from SIGCHLD, as for any other end.
         KillAll();
-        if (unconfined_) Reap();
         break;
-      case RequestKind::kBuild:
-        SendFailure(control_, {Stage::kRequest, EPROTO, "build"});
-        break;
+      case RequestKind::kBuild: SendFailure(control_, {Stage::kRequest, EPROTO, "build"}); break;
     }
     for (int i = 0; i < count; ++i) close(fds[i]);
   }
 
   void Start(int exec_fd, const int stdio[3]) {
-    if (Failure failure = TryStart(exec_fd, stdio)) {
+    char detail[kDetailSize];
+    if (Failure failure = TryStart(exec_fd, stdio, detail)) {
       SendFailure(control_, failure);
       return;
     }
@@ -108,7 +110,8 @@ class Init {
     SendReport(control_, report, nullptr, 0);
   }
 
-  Failure TryStart(int exec_fd, const int stdio[3]) {
+  // The failure's detail, if any, is in `detail`.
+  Failure TryStart(int exec_fd, const int stdio[3], char* detail) {
     errno = EPROTO;
     if (main_ != 0) return Fail(Stage::kRequest, "a program runs already");
     size_t size = 0;
@@ -130,30 +133,43 @@ class Init {
     peak_rss_ = 0;
     killed_for_ = KillReason::kNone;
     flags_ = exec->flags;
-    Failure failure = Fork(*exec, argv, envp, stdio);
+    Failure failure = Fork(*exec, argv, envp, stdio, detail);
     munmap(table, table_bytes);
     munmap(const_cast<ExecSpec*>(exec), size);
     if (!failure && watchdog_.enabled()) SetTimer(kWatchIntervalNs);
     return failure;
   }
 
-  Failure Fork(const ExecSpec& exec, char* const* argv, char* const* envp, const int stdio[3]) {
-    // Carries the failing step; closes by itself when exec succeeds.
+  // What a child that could not become the guest says: by value, since a pointer of its would be ours to follow.
+  struct ChildFailure {
+    Stage stage;
+    int error;
+    char detail[kDetailSize];
+  };
+
+  Failure Fork(const ExecSpec& exec, char* const* argv, char* const* envp, const int stdio[3], char* detail) {
+    // Closes by itself when exec succeeds.
     int status[2];
     if (pipe2(status, O_CLOEXEC) < 0) return Fail(Stage::kFork, "pipe");
+    // Out of memory, the kernel must choose the guest and not init: the child inherits the raised score. It cannot write
+    // its own, since it stays undumpable (and unreadable for other processes of the guest) until exec.
+    SetOomScore("500");
     pid_t pid = fork();
     if (pid == 0) {
       Failure failure = EnterGuest(exec, argv, envp, stdio, ruleset_, status[1]);
-      (void)!write(status[1], &failure, sizeof failure);
+      ChildFailure message = {failure.stage, failure.error, {}};
+      if (failure.detail != nullptr) strncpy(message.detail, failure.detail, sizeof message.detail - 1);
+      (void)!write(status[1], &message, sizeof message);
       _exit(127);
     }
     int saved = errno;
+    SetOomScore("0");
     close(status[1]);
-    Failure failure;
+    ChildFailure message = {};
     ssize_t n = -1;
     if (pid > 0) {
       do {
-        n = read(status[0], &failure, sizeof failure);
+        n = read(status[0], &message, sizeof message);
       } while (n < 0 && errno == EINTR);
     }
     close(status[0]);
@@ -161,22 +177,28 @@ class Init {
       errno = saved;
       return Fail(Stage::kFork);
     }
-    if (n == static_cast<ssize_t>(sizeof failure)) {
+    if (n == static_cast<ssize_t>(sizeof message)) {
       while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
       }
-      // The detail points into the block, which the child and we have mapped at the same place.
-      return failure;
+      memcpy(detail, message.detail, kDetailSize);
+      detail[kDetailSize - 1] = '\0';
+      return Failure{message.stage, message.error, detail};
     }
     main_ = pid;
     return kOk;
   }
 
-  void Reap() {
-    for (;;) {
+  void SetOomScore(const char* score) const {
+    if (oom_score_ >= 0) (void)!pwrite(oom_score_, score, strlen(score), 0);
+  }
+
+  // True when there may be more: a storm of orphans must not keep us from our other duties.
+  bool Reap() {
+    for (int reaped = 0; reaped < kReapedPerTurn; ++reaped) {
       int status = 0;
       rusage usage = {};
       pid_t pid = wait4(-1, &status, WNOHANG | __WALL, &usage);
-      if (pid <= 0) return;
+      if (pid <= 0) return false;
       Account(usage);
       if (pid != main_) continue;
       main_ = 0;
@@ -190,6 +212,7 @@ class Init {
       report.peak_rss = watchdog_.peak_memory() > peak_rss_ ? watchdog_.peak_memory() : peak_rss_;
       SendReport(control_, report, nullptr, 0);
     }
+    return true;
   }
 
   // All writers of the guest's pipes are dead when this returns, so the supervisor can read them to their end.
@@ -224,13 +247,13 @@ class Init {
     killed_for_ = watchdog_.Check(cpu_ns_);
     if (killed_for_ != KillReason::kNone) {
       KillAll();
-      if (unconfined_) Reap();
     }
   }
 
   bool unconfined_;
   int control_;
   int ruleset_;
+  int oom_score_;
   int timer_ = -1;
   pid_t main_ = 0;
   uint32_t flags_ = 0;
@@ -242,10 +265,10 @@ class Init {
 
 }  // namespace
 
-void RunInit(const JailSpec& spec, int control, int ruleset) {
+void RunInit(const JailSpec& spec, const InitFds& fds) {
   // Too large for a stack that may be small, and there is one init per process.
   alignas(Init) static char storage[sizeof(Init)];
-  (new (storage) Init(spec, control, ruleset))->Run();
+  (new (storage) Init(spec, fds))->Run();
 }
 
 }  // namespace cella::jail

@@ -19,12 +19,12 @@ inline constexpr uint32_t kGuestUid = 1000;
 inline constexpr uint32_t kGuestGid = 1000;
 
 enum SpecFlag : uint32_t {
-  kPrivileged = 1u << 0,       // started by root with CAP_SYS_ADMIN: the guest gets host_uid, an unprivileged id
-  kHostNetwork = 1u << 1,      // no network namespace
-  kPrivateWorkspace = 1u << 2, // /workspace is part of the scratch tmpfs; else a mount entry provides it
-  kStrictMemory = 1u << 3,     // no memory cgroup: the filter refuses memory that only a cgroup could count
-  kUnconfined = 1u << 4,       // the `local` executor: no jail, only the watched process tree
-  kDropToUid = 1u << 5,        // root without CAP_SYS_ADMIN: become host_uid first, then build as an ordinary user
+  kPrivileged = 1u << 0,        // started by root with CAP_SYS_ADMIN: the guest gets host_uid, an unprivileged id
+  kHostNetwork = 1u << 1,       // no network namespace
+  kPrivateWorkspace = 1u << 2,  // /workspace is part of the scratch tmpfs; else a mount entry provides it
+  kStrictMemory = 1u << 3,      // no memory cgroup: the filter refuses memory that only a cgroup could count
+  kUnconfined = 1u << 4,        // the `local` executor: no jail, only the watched process tree
+  kDropToUid = 1u << 5,         // root without CAP_SYS_ADMIN: become host_uid first, then build as an ordinary user
 };
 
 enum MountFlag : uint32_t {

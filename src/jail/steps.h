@@ -52,6 +52,11 @@ Failure EnterGuest(const ExecSpec& exec, char* const* argv, char* const* envp, c
                    int status);
 
 // init.cc
-[[noreturn]] void RunInit(const JailSpec& spec, int control, int ruleset);
+struct InitFds {
+  int control = -1;
+  int ruleset = -1;    // -1: no Landlock
+  int oom_score = -1;  // its own oom_score_adj, opened while that was allowed; -1: no /proc
+};
+[[noreturn]] void RunInit(const JailSpec& spec, const InitFds& fds);
 
 }  // namespace cella::jail

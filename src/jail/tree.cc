@@ -42,7 +42,15 @@ Failure OpenSource(const JailSpec& spec, const MountEntry& entry, OpenMount* out
   // Recursive: what is mounted below a source must become read-only too, and a plain clone of a mount with locked
   // children is refused in a user namespace.
   unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (idmapped ? 0u : static_cast<unsigned>(sys::kAtRecursive));
-  int fd = sys::OpenTree(AT_FDCWD, source, flags);
+  // The supervisor resolved the path; a link in it now means that somebody swaps directories.
+  open_how how = {};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  int place = sys::Openat2(AT_FDCWD, source, how);
+  int fd = place < 0 ? -1 : sys::OpenTree(place, "", flags | AT_EMPTY_PATH);
+  int saved = errno;
+  if (place >= 0) close(place);
+  errno = saved;
   if (fd < 0) {
     if (errno == ENOENT && (entry.flags & kMountOptional)) return kOk;
     return Fail(Stage::kOpenSource, source);
@@ -68,6 +76,21 @@ int OpenInRoot(int root, const char* path) {
   how.flags = O_PATH | O_CLOEXEC;
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
   return sys::Openat2(root, path, how);
+}
+
+const char* BaseName(const char* path) { return strrchr(path, '/') + 1; }
+
+// The directory above `path`, seen from inside: a link in a foreign root tree leads nowhere else.
+int OpenParent(int root, const char* path) {
+  char parent[4096];
+  auto length = static_cast<size_t>(BaseName(path) - path);
+  if (length >= sizeof parent) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  memcpy(parent, path, length);
+  parent[length] = '\0';
+  return OpenInRoot(root, parent);
 }
 
 // Makes the missing directories of `path` below `root`, and the last component as a directory or an empty file.
@@ -136,7 +159,8 @@ Failure AttachRootfs(int rootfs, int root) {
         continue;
       }
       if (!S_ISDIR(info.st_mode)) continue;
-      int fd = sys::OpenTree(rootfs, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | sys::kAtRecursive | AT_SYMLINK_NOFOLLOW);
+      int fd =
+          sys::OpenTree(rootfs, name, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | sys::kAtRecursive | AT_SYMLINK_NOFOLLOW);
       if (fd < 0) return Fail(Stage::kOpenSource, "rootfs");
       JAIL_TRY(SetAttributes(fd, 0, -1));
       if (mkdirat(root, name, 0755) < 0) return Fail(Stage::kTree, "rootfs");
@@ -166,23 +190,33 @@ Failure FillTree(const JailSpec& spec, int root) {
   for (uint32_t i = 0; i < spec.file_count; ++i) {
     const FileEntry& file = spec.files[i];
     const char* path = At(&spec, file.path);
-    int fd = openat(root, path + 1, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0444);
-    if (fd < 0 && errno == ENOENT) {
-      JAIL_TRY(MakeTarget(root, path, false));
-      fd = openat(root, path + 1, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    }
+    int parent = OpenParent(root, path);
+    if (parent < 0) return Fail(Stage::kTree, path);
+    int fd = openat(parent, BaseName(path), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0444);
+    close(parent);
     if (fd < 0) return Fail(Stage::kTree, path);
-    ssize_t n = write(fd, At(&spec, file.data), file.size);
+    bool written = write(fd, At(&spec, file.data), file.size) == static_cast<ssize_t>(file.size);
     close(fd);
-    if (n != static_cast<ssize_t>(file.size)) return Fail(Stage::kTree, path);
+    if (!written) return Fail(Stage::kTree, path);
   }
   for (uint32_t i = 0; i < spec.link_count; ++i) {
     const char* path = At(&spec, spec.links[i].path);
-    if (symlinkat(At(&spec, spec.links[i].target), root, path + 1) < 0 && errno != EEXIST) {
-      return Fail(Stage::kTree, path);
-    }
+    int parent = OpenParent(root, path);
+    if (parent < 0) return Fail(Stage::kTree, path);
+    int made = symlinkat(At(&spec, spec.links[i].target), parent, BaseName(path));
+    int saved = errno;
+    close(parent);
+    errno = saved;
+    // Another root tree may have its own, or be read-only there.
+    if (made < 0 && errno != EEXIST && errno != EROFS) return Fail(Stage::kTree, path);
   }
-  return kOk;
+  if (!(spec.flags & kStrictMemory)) return kOk;
+  // Mapped shared, the device is memory that nobody can count; a file that is one hole reads the same.
+  int zero = openat(root, "dev/zero", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0444);
+  if (zero < 0) return Fail(Stage::kTree, "/dev/zero");
+  int grown = ftruncate(zero, off_t{1} << 50);
+  close(zero);
+  return grown < 0 ? Fail(Stage::kTree, "/dev/zero") : kOk;
 }
 
 Failure Attach(int fd, bool is_dir, int root, const char* target) {
@@ -233,7 +267,8 @@ Failure EnterOwnMounts(const JailSpec& spec) {
     JAIL_TRY(WriteIdMap(0, "gid_map", 0, gid, Stage::kUserNamespace));
   }
   // Nothing that happens here may travel back to the host's mounts.
-  if (sys::Mount(nullptr, "/", nullptr, sys::kMsRec | sys::kMsPrivate, nullptr) < 0) return Fail(Stage::kMountNamespace);
+  if (sys::Mount(nullptr, "/", nullptr, sys::kMsRec | sys::kMsPrivate, nullptr) < 0)
+    return Fail(Stage::kMountNamespace);
   return kOk;
 }
 

@@ -15,10 +15,14 @@
 namespace cella::jail {
 namespace {
 
-// Reads a file of /proc into a terminated buffer; empty when it is gone or not readable.
+// Reads a file of a process (0: our own) into a terminated buffer; empty when it is gone or not readable.
 size_t ReadProc(pid_t pid, const char* name, char* buffer, size_t capacity) {
   char path[64];
-  snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+  if (pid == 0) {
+    snprintf(path, sizeof path, "/proc/self/%s", name);
+  } else {
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+  }
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   size_t length = 0;
   if (fd >= 0) {
@@ -39,19 +43,27 @@ uint64_t KilobyteField(const char* text, const char* name) {
   return at == nullptr ? 0 : strtoull(at + strlen(name), nullptr, 10) * 1024;
 }
 
-// Fields 4 (parent) and 14-15 (user and system time). The name in field 2 may hold spaces and parentheses, so the
-// count starts behind the last one.
-bool ParseStat(const char* text, pid_t* parent, uint64_t* ticks) {
+struct Times {
+  pid_t parent = 0;
+  uint64_t own_ticks = 0;       // fields 14 and 15
+  uint64_t children_ticks = 0;  // fields 16 and 17: of those that it waited for
+};
+
+// The name in field 2 may hold spaces and parentheses, so the count starts behind the last one.
+bool ParseStat(const char* text, Times* times) {
   const char* at = strrchr(text, ')');
   if (at == nullptr) return false;
   char state;
   unsigned long user = 0, system = 0;
-  int ppid = 0;
-  if (sscanf(at + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &state, &ppid, &user, &system) != 4) {
+  long children_user = 0, children_system = 0;
+  int parent = 0;
+  if (sscanf(at + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld", &state, &parent, &user, &system,
+             &children_user, &children_system) != 6) {
     return false;
   }
-  *parent = ppid;
-  *ticks = user + system;
+  times->parent = parent;
+  times->own_ticks = user + system;
+  times->children_ticks = static_cast<uint64_t>(children_user + children_system);
   return true;
 }
 
@@ -59,6 +71,16 @@ uint64_t TmpfsUsed(const char* path) {
   struct statfs info;
   if (statfs(path, &info) < 0) return 0;
   return (info.f_blocks - info.f_bfree) * static_cast<uint64_t>(info.f_bsize);
+}
+
+// Sockets of the jail's network namespace, at the memory that their buffers may hold by default (the filter keeps a
+// guest from enlarging them).
+uint64_t SocketBuffers() {
+  constexpr uint64_t kPerSocket = 256 << 10;
+  char text[1024];
+  ReadProc(0, "net/sockstat", text, sizeof text);
+  const char* used = strstr(text, "sockets: used ");
+  return used == nullptr ? 0 : strtoull(used + 14, nullptr, 10) * kPerSocket;
 }
 
 }  // namespace
@@ -86,10 +108,10 @@ void Watchdog::Scan() {
       pid_t pid = atoi(entry->d_name);
       if (pid <= 0 || pid == own_pid_ || count_ == kMaxWatched) continue;
       char stat[1024];
-      Seen process = {pid, 0, 0, !descendants_only_};
-      uint64_t ticks = 0;
-      if (ReadProc(pid, "stat", stat, sizeof stat) == 0 || !ParseStat(stat, &process.parent, &ticks)) continue;
-      process.cpu_ns = ticks * ns_per_tick;
+      Times times;
+      if (ReadProc(pid, "stat", stat, sizeof stat) == 0 || !ParseStat(stat, &times)) continue;
+      Seen process = {pid, times.parent, times.own_ticks * ns_per_tick, times.children_ticks * ns_per_tick,
+                      !descendants_only_};
       seen_[count_++] = process;
     }
   }
@@ -114,11 +136,22 @@ void Watchdog::Scan() {
   }
 
   for (int i = 0; i < before_count; ++i) {
+    const Seen* parent_now = nullptr;
     bool alive = false;
-    for (int j = 0; j < count_ && !alive; ++j) alive = seen_[j].pid == before[i].pid;
-    // Init's own children are counted when it reaps them; the last figure seen is all there is of any other. A tree
-    // that detaches from its parent may be counted twice this way, which errs on the side of the limit.
-    if (!alive && before[i].parent != own_pid_) vanished_cpu_ns_ += before[i].cpu_ns;
+    for (int j = 0; j < count_; ++j) {
+      alive = alive || seen_[j].pid == before[i].pid;
+      if (seen_[j].pid == before[i].parent) parent_now = &seen_[j];
+    }
+    // Init's own children are counted when it reaps them, others by the parent that waited for them. Who waits for
+    // nobody (SIGCHLD ignored) does not get away with it: the last figure seen counts.
+    if (alive || before[i].parent == own_pid_) continue;
+    const Seen* parent_before = nullptr;
+    for (int j = 0; j < before_count; ++j) {
+      if (before[j].pid == before[i].parent) parent_before = &before[j];
+    }
+    bool waited_for = parent_now != nullptr && parent_before != nullptr &&
+                      parent_now->children_ns >= parent_before->children_ns + before[i].cpu_ns;
+    if (!waited_for) vanished_cpu_ns_ += before[i].cpu_ns;
   }
 }
 
@@ -126,41 +159,15 @@ uint64_t Watchdog::SumMemory(bool exact) const {
   uint64_t sum = 0;
   for (int i = 0; i < count_; ++i) {
     char text[4096];
+    // Readable whatever the process does to hide.
+    if (ReadProc(seen_[i].pid, "status", text, sizeof text) == 0) continue;
+    uint64_t resident = KilobyteField(text, "RssAnon:") + KilobyteField(text, "RssShmem:");
+    sum += KilobyteField(text, "VmPTE:");  // page tables of a large sparse mapping are memory too
     if (exact && ReadProc(seen_[i].pid, "smaps_rollup", text, sizeof text) > 0) {
       // Shared pages divided by their users: a pool of forked workers is not charged for its common heap many times.
-      sum += KilobyteField(text, "Pss_Anon:") + KilobyteField(text, "Pss_Shmem:");
-      continue;
+      resident = KilobyteField(text, "Pss_Anon:") + KilobyteField(text, "Pss_Shmem:");
     }
-    if (ReadProc(seen_[i].pid, "status", text, sizeof text) == 0) continue;
-    sum += KilobyteField(text, "RssAnon:") + KilobyteField(text, "RssShmem:");
-  }
-  return sum;
-}
-
-// Shared anonymous memory stays allocated as long as any process maps it, touched there or not, so a process that
-// never touches it can hide it from every resident-set figure. Its mapped size is the upper bound.
-uint64_t Watchdog::SharedMappings() const {
-  static char maps[1 << 20];
-  static uint64_t inodes[256];
-  int known = 0;
-  uint64_t sum = 0;
-  for (int i = 0; i < count_; ++i) {
-    ReadProc(seen_[i].pid, "maps", maps, sizeof maps);
-    for (const char* line = maps; *line != '\0';) {
-      const char* end = strchrnul(line, '\n');
-      unsigned long start = 0, stop = 0, inode = 0;
-      char mode[8] = "", rest[16] = "";
-      if (sscanf(line, "%lx-%lx %7s %*x %*x:%*x %lu %15s", &start, &stop, mode, &inode, rest) == 5 && mode[3] == 's' &&
-          strncmp(rest, "/dev/zero", 9) == 0) {
-        bool counted = false;
-        for (int k = 0; k < known && !counted; ++k) counted = inodes[k] == inode;
-        if (!counted) {
-          if (known < 256) inodes[known++] = inode;
-          sum += stop - start;
-        }
-      }
-      line = *end == '\n' ? end + 1 : end;
-    }
+    sum += resident;
   }
   return sum;
 }
@@ -170,15 +177,15 @@ KillReason Watchdog::Check(uint64_t reaped_cpu_ns) {
   if (limits_.processes != 0 && static_cast<uint64_t>(count_) > limits_.processes) return KillReason::kProcesses;
   if (limits_.cpu_ns != 0) {
     uint64_t cpu = reaped_cpu_ns + vanished_cpu_ns_;
-    for (int i = 0; i < count_; ++i) cpu += seen_[i].cpu_ns;
+    for (int i = 0; i < count_; ++i) cpu += seen_[i].cpu_ns + seen_[i].children_ns;
     if (cpu > limits_.cpu_ns) return KillReason::kCpuTime;
   }
   if (limits_.memory_bytes != 0) {
-    uint64_t files = descendants_only_ ? 0 : TmpfsUsed("/tmp");
+    uint64_t files = descendants_only_ ? 0 : TmpfsUsed("/tmp") + SocketBuffers();
     uint64_t memory = SumMemory(false) + files;
     if (memory > limits_.memory_bytes) memory = SumMemory(true) + files;
     if (memory > peak_memory_) peak_memory_ = memory;
-    if (memory > limits_.memory_bytes || SharedMappings() + files > limits_.memory_bytes) return KillReason::kMemory;
+    if (memory > limits_.memory_bytes) return KillReason::kMemory;
   }
   return KillReason::kNone;
 }
@@ -201,12 +208,11 @@ void KillDescendants(Watchdog* watchdog) {
       if (pidfd < 0) continue;
       // Between the look and the open the number may have passed to a stranger: ask again whose child it is.
       char stat[1024];
-      pid_t parent = 0;
-      uint64_t ticks = 0;
-      bool ours = ReadProc(pids[i], "stat", stat, sizeof stat) > 0 && ParseStat(stat, &parent, &ticks);
-      if (ours && parent != getpid()) {
+      Times times;
+      bool ours = ReadProc(pids[i], "stat", stat, sizeof stat) > 0 && ParseStat(stat, &times);
+      if (ours && times.parent != getpid()) {
         ours = false;
-        for (int j = 0; j < n && !ours; ++j) ours = pids[j] == parent;
+        for (int j = 0; j < n && !ours; ++j) ours = pids[j] == times.parent;
       }
       if (ours) (void)sys::PidfdSendSignal(pidfd, SIGKILL);
       close(pidfd);

@@ -33,11 +33,11 @@ class Watchdog {
     pid_t pid;
     pid_t parent;
     uint64_t cpu_ns;
+    uint64_t children_ns;  // of those that it waited for
     bool in_tree;
   };
   void Scan();
   uint64_t SumMemory(bool exact) const;
-  uint64_t SharedMappings() const;
 
   WatchLimits limits_;
   pid_t own_pid_;

@@ -1,5 +1,6 @@
 // cella-launch: receives one JailSpec over its control socket, builds the jail, hands init over to the supervisor and
 // is gone. Small, single-threaded, statically linked; it never sees guest data.
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
@@ -39,7 +40,10 @@ int main() {
     fputs("cella-launch: started by cella, not by people; try 'cella run --help'\n", stderr);
     return 2;
   }
+  // It trusts its spec, so it must never have more rights than whoever wrote that.
+  if (getauxval(AT_SECURE) != 0) return 2;
   (void)fcntl(kControlFd, F_SETFD, FD_CLOEXEC);
+  umask(022);  // the tree's modes are ours to choose, not the caller's
   // The supervisor's death ends us, and init as well; init also sees its control socket close.
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   int fds[kMaxMessageFds];

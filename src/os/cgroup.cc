@@ -56,12 +56,9 @@ Status CheckEnforceable(const CgroupTree& tree, const CgroupLimits& limits) {
 
 std::string_view Name(CgroupVersion version) {
   switch (version) {
-    case CgroupVersion::kV1:
-      return "v1";
-    case CgroupVersion::kV2:
-      return "v2";
-    case CgroupVersion::kNone:
-      break;
+    case CgroupVersion::kV1: return "v1";
+    case CgroupVersion::kV2: return "v2";
+    case CgroupVersion::kNone: break;
   }
   return "none";
 }

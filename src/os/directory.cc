@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 
@@ -15,6 +16,8 @@ namespace cella::os {
 namespace {
 
 constexpr int kMaxDepth = 64;
+// Names are the guest's to choose, and long ones in deep trees add up.
+constexpr size_t kMaxPathBytes = size_t{4} << 20;
 
 // For the calling thread only. Leaving root's file-system uid also puts its file capabilities to sleep.
 class ScopedFsIdentity {
@@ -80,7 +83,8 @@ Result<UniqueFd> MakeParents(int dir, const std::string& path) {
   return current;
 }
 
-void ListInto(int dir, const std::string& prefix, int depth, size_t limit, size_t* seen, DirectoryListing* out) {
+void ListInto(int dir, const std::string& prefix, int depth, size_t limit, size_t* seen, size_t* path_bytes,
+              DirectoryListing* out) {
   UniqueFd own = OpenBeneath(dir, ".", O_RDONLY | O_DIRECTORY);
   if (!own) {
     out->complete = false;
@@ -95,7 +99,8 @@ void ListInto(int dir, const std::string& prefix, int depth, size_t limit, size_
   while (const dirent* entry = readdir(stream.get())) {
     std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
-    if (++*seen > limit) {
+    *path_bytes += prefix.size() + name.size();
+    if (++*seen > limit || *path_bytes > kMaxPathBytes || prefix.size() + name.size() > PATH_MAX) {
       out->complete = false;
       return;
     }
@@ -110,7 +115,7 @@ void ListInto(int dir, const std::string& prefix, int depth, size_t limit, size_
         out->complete = false;
         continue;
       }
-      ListInto(child.get(), prefix + name + "/", depth + 1, limit, seen, out);
+      ListInto(child.get(), prefix + name + "/", depth + 1, limit, seen, path_bytes, out);
     }
   }
 }
@@ -156,7 +161,8 @@ Status Directory::RemoveFile(const std::string& path) const {
   std::string directory = path.rfind('/') == std::string::npos ? "." : path.substr(0, path.rfind('/'));
   UniqueFd parent = OpenBeneath(fd_.get(), directory.c_str(), O_RDONLY | O_DIRECTORY);
   if (!parent) return NotInside(errno, path);
-  if (unlinkat(parent.get(), path.substr(path.rfind('/') + 1).c_str(), 0) < 0) return SysErr(errno, "remove '{}'", path);
+  if (unlinkat(parent.get(), path.substr(path.rfind('/') + 1).c_str(), 0) < 0)
+    return SysErr(errno, "remove '{}'", path);
   return {};
 }
 
@@ -168,8 +174,8 @@ bool Directory::Exists(const std::string& path) const {
 DirectoryListing Directory::List(size_t limit) const {
   ScopedFsIdentity identity(identity_);
   DirectoryListing listing;
-  size_t seen = 0;
-  ListInto(fd_.get(), "", 0, limit, &seen, &listing);
+  size_t seen = 0, path_bytes = 0;
+  ListInto(fd_.get(), "", 0, limit, &seen, &path_bytes, &listing);
   std::ranges::sort(listing.files, {}, &DirectoryEntry::path);
   return listing;
 }

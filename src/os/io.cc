@@ -46,7 +46,7 @@ Status WriteAll(int fd, std::string_view bytes) {
 
 Result<std::string> ReadFd(int fd, uint64_t limit) {
   std::string content;
-  std::array<char, 65536> buffer;
+  std::array<char, 16384> buffer;
   for (;;) {
     ssize_t n = RetryOnEintr([&] { return read(fd, buffer.data(), buffer.size()); });
     if (n < 0) return SysErr(errno, "read");

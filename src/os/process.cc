@@ -13,7 +13,8 @@
 namespace cella::os {
 namespace {
 
-constexpr int kFirstSpareFd = 100;
+// Above every target; low, since the limit of open files may be.
+constexpr int kFirstSpareFd = 16;
 
 struct ChildContext {
   const char* program;
@@ -113,8 +114,7 @@ Status Process::Signal(int signal) const {
 Result<int> Process::Wait() {
   if (!pidfd_) return Err(ErrorCode::kInvalid, "the process was waited for already");
   siginfo_t info = {};
-  int waited = RetryOnEintr(
-      [&] { return waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED); });
+  int waited = RetryOnEintr([&] { return waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED); });
   pidfd_.Reset();
   if (waited < 0) return SysErr(errno, "wait for a process");
   if (info.si_code == CLD_EXITED) return (info.si_status & 0xff) << 8;

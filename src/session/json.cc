@@ -46,11 +46,14 @@ Json ToJsonValue(const std::optional<RunError>& error) {
 double Rounded(double milliseconds) { return static_cast<double>(static_cast<int64_t>(milliseconds * 1000)) / 1000; }
 
 Json ToJsonValue(const Usage& usage) {
-  return Json{{"wall_ms", Rounded(usage.wall_ms)}, {"cpu_ms", Rounded(usage.cpu_ms)}, {"peak_memory", usage.peak_memory}};
+  return Json{
+      {"wall_ms", Rounded(usage.wall_ms)}, {"cpu_ms", Rounded(usage.cpu_ms)}, {"peak_memory", usage.peak_memory}};
 }
 
 Json ToJsonValue(const FileChange& file) {
-  return Json{{"path", file.path}, {"size", file.size}, {"change", ToString(file.kind)}};
+  Json json{{"path", file.path}, {"size", file.size}, {"change", ToString(file.kind)}};
+  if (!file.not_copied.empty()) json["not_copied"] = file.not_copied;
+  return json;
 }
 
 void AddOutcome(Json& json, const Outcome& outcome) {

@@ -26,16 +26,19 @@ RunResult Fold(std::vector<Event> events, uint64_t cap) {
 }
 
 TEST(ResultFoldTest, OutputIsKeptPerStreamAndDecodedLossily) {
-  RunResult result = Fold({OutputEvent{Stream::kStdout, "a\xff"}, OutputEvent{Stream::kStderr, "e"},
-                           OutputEvent{Stream::kStdout, "b"}},
-                          1000);
-  EXPECT_EQ(result.stdout_text, "a\xef\xbf\xbd" "b");
+  RunResult result = Fold(
+      {OutputEvent{Stream::kStdout, "a\xff"}, OutputEvent{Stream::kStderr, "e"}, OutputEvent{Stream::kStdout, "b"}},
+      1000);
+  EXPECT_EQ(result.stdout_text,
+            "a\xef\xbf\xbd"
+            "b");
   EXPECT_EQ(result.stderr_text, "e");
   EXPECT_EQ(result.stdout_dropped, 0u);
 }
 
 TEST(ResultFoldTest, BeyondTheCapHeadAndTailRemainAndTheRestIsCounted) {
-  RunResult result = Fold({OutputEvent{Stream::kStdout, std::string(5000, 'h')}, OutputEvent{Stream::kStdout, "the end"}}, 100);
+  RunResult result =
+      Fold({OutputEvent{Stream::kStdout, std::string(5000, 'h')}, OutputEvent{Stream::kStdout, "the end"}}, 100);
   EXPECT_EQ(result.stdout_dropped, 5007u - 100u);
   EXPECT_TRUE(result.stdout_text.starts_with("hhhh"));
   EXPECT_TRUE(result.stdout_text.ends_with("the end"));
@@ -48,10 +51,10 @@ TEST(JsonTest, AResultHasEveryFieldOfItsContract) {
   result.outcome.status = RunStatus::kCrashed;
   result.outcome.exit_code = 139;
   result.outcome.signal = 11;
-  result.files.push_back({"a\xff.txt", 3, FileChange::Kind::kCreated});
+  result.files.push_back({"a\xff.txt", 3, FileChange::Kind::kCreated, ""});
   json parsed = json::parse(ToJson(result));
-  for (const char* key : {"id", "session", "status", "exit_code", "signal", "stdout", "stderr", "value", "outputs", "error",
-                          "files", "truncated", "usage", "state", "isolation", "checkpoint"}) {
+  for (const char* key : {"id", "session", "status", "exit_code", "signal", "stdout", "stderr", "value", "outputs",
+                          "error", "files", "truncated", "usage", "state", "isolation", "checkpoint"}) {
     EXPECT_TRUE(parsed.contains(key)) << key;
   }
   EXPECT_EQ(parsed["status"], "crashed");

@@ -61,7 +61,7 @@ class PrivateHome:
         self.calls = home / "calls"
         self.shim = write_script(
             self.root / "shims" / "python3",
-            f'#!/bin/sh\necho "$@" >> {self.calls}\nexec {self.python} "$@"\n',
+            f'#!/bin/sh\necho asked >> {self.calls}\nexec {self.python} "$@"\n',
         )
         self.venv = make_venv(self.python, home / "project" / ".venv")
         for directory in (home, self.root, self.root / "versions", home / "project"):

@@ -99,8 +99,8 @@ def test_the_compiler_counts_towards_the_timeout(run, tmp_path):
 
 WAITS = f"""
 import sys, time
-print('before', flush=True)
-print('too', file=sys.stderr, flush=True)
+sys.stdout.write('before\\n')
+sys.stderr.write('too\\n')
 open('ready', 'w').close()
 time.sleep(60)
 {LATE}

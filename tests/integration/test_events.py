@@ -46,7 +46,7 @@ def test_the_stream_of_a_run(run):
 
 
 def test_events_come_as_they_happen(run):
-    code = "import time\nprint('first', flush=True)\ntime.sleep(60)"
+    code = "import sys, time\nsys.stdout.write('first\\n')\ntime.sleep(60)"
     with run.started("--events", "-c", code, "--python", PYTHON) as process:
         process.wait_for(b"first\\n")
         process.send(signal.SIGTERM)

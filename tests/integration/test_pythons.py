@@ -130,7 +130,7 @@ def test_a_virtual_environment_of_a_private_python(run, private, at_home):
         assert told["path"].startswith(str(private.venv / "bin") + ":")
 
 
-@pytest.mark.parametrize("parent", ["/tmp", "/var/tmp", "/dev/shm", pathlib.Path.home()], ids=str)
+@pytest.mark.parametrize("parent", ["/tmp", "/var/tmp", pathlib.Path.home()], ids=str)
 @pytest.mark.parametrize("copies", [[], ["--copies"]], ids=["links", "copies"])
 def test_a_virtual_environment_of_the_system(run, parent, copies):
     with tempfile.TemporaryDirectory(prefix="cella-venv-", dir=parent) as directory:

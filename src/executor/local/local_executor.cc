@@ -35,7 +35,8 @@ async::Task<Result<Outcome>> LocalExecutor::Run(RunRequest request, EventSink& s
   if (!policy.rootfs.empty() || !policy.mounts.empty()) {
     co_return Err(ErrorCode::kInvalid, "the local executor has no mounts and no rootfs; use --executor sandbox");
   }
-  CO_TRY(LimitPlan limits, PlanLimits(policy, ObserveMachine(context_.cgroups, Confinement::kNone, policy.workdir.empty())));
+  CO_TRY(LimitPlan limits,
+         PlanLimits(policy, ObserveMachine(context_.cgroups, Confinement::kNone, policy.workdir.empty())));
 
   LocalScratch::Sweep(local_.tmpdir);
   CO_TRY(LocalScratch scratch, LocalScratch::Create(local_.tmpdir));
@@ -58,7 +59,7 @@ async::Task<Result<Outcome>> LocalExecutor::Run(RunRequest request, EventSink& s
   CO_TRY(cgroup, context_.MakeCgroup(limits.cgroup));
   CO_TRY(Launch launch, context_.TakeLaunch());
   CO_TRY_VOID(launch.Build(builder, cgroup));
-  auto ready = co_await launch.WaitReady();
+  auto ready = co_await launch.WaitReady(true);
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   cgroup.CloseDoors();
 

@@ -29,6 +29,11 @@ uint64_t StartTime(long pid) {
   return std::strtoull(stat->c_str() + at + 1, nullptr, 10);
 }
 
+uint64_t PidNamespace() {
+  struct stat info;
+  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
 void RemoveTree(const std::string& path) {
   // remove_all does not follow links and walks by descriptor.
   std::error_code ignored;
@@ -38,7 +43,8 @@ void RemoveTree(const std::string& path) {
 }  // namespace
 
 Result<LocalScratch> LocalScratch::Create(const std::string& parent) {
-  std::string path = fmt::format("{}/{}{}-{}-XXXXXX", parent, kPrefix, getpid(), StartTime(getpid()));
+  std::string path =
+      fmt::format("{}/{}{}-{}-{}-XXXXXX", parent, kPrefix, PidNamespace(), getpid(), StartTime(getpid()));
   if (mkdtemp(path.data()) == nullptr) return SysErr(errno, "create a directory in '{}'", parent);
   return LocalScratch(std::move(path));
 }
@@ -54,10 +60,13 @@ void LocalScratch::Sweep(const std::string& parent) {
     std::string_view name = entry->d_name;
     if (!name.starts_with(kPrefix)) continue;
     std::string_view rest = name.substr(kPrefix.size());
+    uint64_t pid_namespace = 0, start = 0;
     long pid = 0;
-    uint64_t start = 0;
     const char* end = rest.data() + rest.size();
-    auto first = std::from_chars(rest.data(), end, pid);
+    auto zeroth = std::from_chars(rest.data(), end, pid_namespace);
+    // In another pid namespace (a container that shares the directory) the number says nothing to us.
+    if (zeroth.ec != std::errc() || zeroth.ptr == end || *zeroth.ptr != '-' || pid_namespace != PidNamespace()) continue;
+    auto first = std::from_chars(zeroth.ptr + 1, end, pid);
     if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') continue;
     auto second = std::from_chars(first.ptr + 1, end, start);
     if (second.ec != std::errc() || second.ptr == end || *second.ptr != '-') continue;

@@ -24,7 +24,9 @@ constexpr std::string_view kNsswitch =
 
 // Below /etc: the linker's cache, links of update-alternatives (numerical libraries are found through them),
 // certificates, time zone, names of ports and protocols.
-constexpr const char* kEtcEntries[] = {"ld.so.cache", "alternatives", "ssl", "pki", "localtime", "services", "protocols"};
+constexpr const char* kEtcEntries[] = {"ld.so.cache",     "alternatives",     "ssl/certs", "ssl/openssl.cnf",
+                                       "pki/tls/certs",   "pki/ca-trust",     "localtime", "services",
+                                       "protocols"};
 constexpr const char* kEtcForNetwork[] = {"resolv.conf", "gai.conf"};
 constexpr const char* kDevices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
 
@@ -46,14 +48,19 @@ Status AddSystemDirectories(JailSpecBuilder* builder) {
   return {};
 }
 
-Status AddEtc(const language::Plan& plan, const Policy& policy, JailSpecBuilder* builder) {
-  auto add = [&](const std::string& entry) {
-    std::string path = "/etc/" + entry;
-    return builder->AddMount(path, path, jail::kMountOptional);
-  };
-  for (const char* entry : kEtcEntries) {
-    if (access((std::string("/etc/") + entry).c_str(), F_OK) == 0) TRY_VOID(add(entry));
+// At its own path, with the real one behind it: the launcher follows no links.
+Status AddReadOnly(const std::string& path, uint32_t flags, JailSpecBuilder* builder) {
+  std::array<char, PATH_MAX> real;
+  if (realpath(path.c_str(), real.data()) == nullptr) {
+    if (errno == ENOENT && (flags & jail::kMountOptional) != 0) return {};
+    return SysErr(errno, "'{}'", path);
   }
+  return builder->AddMount(real.data(), path, flags);
+}
+
+Status AddEtc(const language::Plan& plan, const Policy& policy, JailSpecBuilder* builder) {
+  auto add = [&](const std::string& entry) { return AddReadOnly("/etc/" + entry, jail::kMountOptional, builder); };
+  for (const char* entry : kEtcEntries) TRY_VOID(add(entry));
   for (const std::string& entry : plan.etc) {
     bool known = false;
     for (const char* standard : kEtcEntries) known = known || entry == standard;
@@ -75,7 +82,8 @@ Status AddPolicyMount(const Mount& mount, JailSpecBuilder* builder) {
     return Err(ErrorCode::kInvalid, "mount target '{}' must be an absolute path without '..' or a trailing slash",
                mount.target);
   }
-  for (const char* reserved : {"/proc", "/dev", "/workspace", "/tmp", "/usr", "/etc", "/bin", "/lib", "/lib64", "/sys"}) {
+  for (const char* reserved :
+       {"/proc", "/dev", "/workspace", "/tmp", "/usr", "/etc", "/bin", "/lib", "/lib64", "/sys"}) {
     if (target == reserved || (std::string_view(reserved) == "/proc" && mount.target.starts_with("/proc/"))) {
       return Err(ErrorCode::kInvalid, "'{}' cannot be mounted over", mount.target);
     }
@@ -97,7 +105,12 @@ Status DescribeRootTree(const language::Plan& plan, const Policy& policy, JailSp
     if (realpath(policy.rootfs.c_str(), real.data()) == nullptr) return SysErr(errno, "rootfs '{}'", policy.rootfs);
     builder->SetRootfs(real.data());
   }
-  for (const char* device : kDevices) TRY_VOID(builder->AddMount(device, device, jail::kMountDevice));
+  for (const char* device : kDevices) {
+    // See FillTree: without a memory cgroup /dev/zero is a file.
+    bool strict = (builder->spec().flags & jail::kStrictMemory) != 0;
+    if (strict && std::string_view(device) == "/dev/zero") continue;
+    TRY_VOID(builder->AddMount(device, device, jail::kMountDevice));
+  }
   TRY_VOID(builder->AddLink("/proc/self/fd", "/dev/fd"));
   TRY_VOID(builder->AddLink("/proc/self/fd/0", "/dev/stdin"));
   TRY_VOID(builder->AddLink("/proc/self/fd/1", "/dev/stdout"));
@@ -106,7 +119,7 @@ Status DescribeRootTree(const language::Plan& plan, const Policy& policy, JailSp
   TRY_VOID(builder->AddLink("/tmp", "/var/tmp"));
 
   // At their own paths, so that programs find what was configured into them.
-  for (const std::string& directory : plan.visible) TRY_VOID(builder->AddMount(directory, directory, 0));
+  for (const std::string& directory : plan.visible) TRY_VOID(AddReadOnly(directory, 0, builder));
 
   if (policy.workdir.empty()) {
     builder->spec().flags |= jail::kPrivateWorkspace;

@@ -58,10 +58,11 @@ Status CheckWatch(const Policy& policy, LimitPlan* limits, const Launch::Ready& 
     if (limit.by != "rlimit+watchdog") continue;
     bool asked = std::string_view(name) == "memory" ? policy.limits.memory.asked : policy.limits.cpu_time.asked;
     if (asked && !policy.best_effort) {
-      return Err(ErrorCode::kUnsupported,
-                 "the limit '{}' cannot be enforced here: there is neither a cgroup nor a /proc of its own (a container "
-                 "that masks /proc); run the container with a writable cgroup, or pass --best-effort",
-                 name);
+      return Err(
+          ErrorCode::kUnsupported,
+          "the limit '{}' cannot be enforced here: there is neither a cgroup nor a /proc of its own (a container "
+          "that masks /proc); run the container with a writable cgroup, or pass --best-effort",
+          name);
     }
     limit.by = "rlimit";  // of each process, not of their sum
     if (asked) limits->unenforced.emplace_back(name);
@@ -99,7 +100,7 @@ async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink&
 
   CO_TRY(cgroup, context_.MakeCgroup(limits.cgroup));
   CO_TRY_VOID(launch.Build(builder, cgroup));
-  auto ready = co_await launch.WaitReady();
+  auto ready = co_await launch.WaitReady(false);
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   cgroup.CloseDoors();
   CO_TRY_VOID(CheckWatch(policy, &limits, *ready));

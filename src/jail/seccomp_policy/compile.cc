@@ -26,8 +26,8 @@ struct Range {
 // Numbers that libseccomp 2.5.4 is too old to know; the same on every architecture.
 const std::map<std::string, int>& NewNumbers() {
   static const std::map<std::string, int> numbers = {
-      {"cachestat", 451}, {"fchmodat2", 452},   {"map_shadow_stack", 453}, {"futex_wake", 454},
-      {"futex_wait", 455}, {"futex_requeue", 456}, {"mseal", 462}};
+      {"cachestat", 451},     {"fchmodat2", 452}, {"map_shadow_stack", 453}, {"futex_wake", 454}, {"futex_wait", 455},
+      {"futex_requeue", 456}, {"mseal", 462}};
   return numbers;
 }
 
@@ -113,11 +113,11 @@ class Emitter {
     Load(offsetof(seccomp_data, args) + static_cast<size_t>(check.argument) * sizeof(uint64_t));
     auto count = static_cast<uint8_t>(check.values.size());
     switch (check.test) {
-      case Check::Test::kAnyBit:
-        Jump(BPF_JSET, check.values.at(0), 0, 1);
-        break;
-      case Check::Test::kNoBit:
-        Jump(BPF_JSET, check.values.at(0), 1, 0);
+      case Check::Test::kAnyBit: Jump(BPF_JSET, check.values.at(0), 0, 1); break;
+      case Check::Test::kNoBit: Jump(BPF_JSET, check.values.at(0), 1, 0); break;
+      case Check::Test::kAllBits:
+        program_.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, check.values.at(0)));
+        Jump(BPF_JEQ, check.values.at(0), 0, 1);
         break;
       case Check::Test::kIn:  // a hit jumps to the return behind the list, a miss skips it
         for (uint8_t i = 0; i < count; ++i) {
@@ -149,6 +149,8 @@ Architecture NativeArchitecture() {
 #endif
 }
 
-Compiled Compile(const Policy& policy, const Architecture& architecture) { return Emitter(policy, architecture).Emit(); }
+Compiled Compile(const Policy& policy, const Architecture& architecture) {
+  return Emitter(policy, architecture).Emit();
+}
 
 }  // namespace cella::jail::policy

@@ -14,10 +14,10 @@ using Action = uint32_t;
 // One look at the low 32 bits of an argument. The kernel truncates these arguments to 32 bits itself, so comparing all
 // 64 would let a caller hide behind the upper half.
 struct Check {
-  enum class Test { kIn, kNotIn, kAnyBit, kNoBit };
+  enum class Test { kIn, kNotIn, kAnyBit, kNoBit, kAllBits };
   int argument = 0;
   Test test = Test::kIn;
-  std::vector<uint32_t> values;  // kIn, kNotIn: the set; kAnyBit, kNoBit: one mask
+  std::vector<uint32_t> values;  // kIn, kNotIn: the set; the others: one mask
   Action then = 0;
 };
 

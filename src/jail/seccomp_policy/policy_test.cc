@@ -7,6 +7,8 @@
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -24,26 +26,14 @@ uint32_t Evaluate(const std::vector<sock_filter>& program, const seccomp_data& d
   for (size_t pc = 0; pc < program.size(); ++pc) {
     const sock_filter& op = program[pc];
     switch (op.code) {
-      case BPF_LD | BPF_W | BPF_ABS:
-        std::memcpy(&a, reinterpret_cast<const char*>(&data) + op.k, sizeof a);
-        break;
-      case BPF_RET | BPF_K:
-        return op.k;
-      case BPF_JMP | BPF_JA:
-        pc += op.k;
-        break;
-      case BPF_JMP | BPF_JEQ | BPF_K:
-        pc += a == op.k ? op.jt : op.jf;
-        break;
-      case BPF_JMP | BPF_JGE | BPF_K:
-        pc += a >= op.k ? op.jt : op.jf;
-        break;
-      case BPF_JMP | BPF_JSET | BPF_K:
-        pc += (a & op.k) != 0 ? op.jt : op.jf;
-        break;
-      default:
-        ADD_FAILURE() << "unexpected instruction " << op.code;
-        return 0;
+      case BPF_LD | BPF_W | BPF_ABS: std::memcpy(&a, reinterpret_cast<const char*>(&data) + op.k, sizeof a); break;
+      case BPF_ALU | BPF_AND | BPF_K: a &= op.k; break;
+      case BPF_RET | BPF_K: return op.k;
+      case BPF_JMP | BPF_JA: pc += op.k; break;
+      case BPF_JMP | BPF_JEQ | BPF_K: pc += a == op.k ? op.jt : op.jf; break;
+      case BPF_JMP | BPF_JGE | BPF_K: pc += a >= op.k ? op.jt : op.jf; break;
+      case BPF_JMP | BPF_JSET | BPF_K: pc += (a & op.k) != 0 ? op.jt : op.jf; break;
+      default: ADD_FAILURE() << "unexpected instruction " << op.code; return 0;
     }
   }
   ADD_FAILURE() << "ran off the end";
@@ -101,7 +91,8 @@ TEST(SeccompPolicyTest, ForeignAbisAreKilled) {
 TEST(SeccompPolicyTest, CloneMayNotMakeNamespaces) {
   Filter filter(DefaultPolicy());
   EXPECT_EQ(filter.On(SYS_clone, {CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | SIGCHLD}), kAllow);
-  for (uint64_t flag : {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWIPC, CLONE_NEWUTS, CLONE_NEWCGROUP}) {
+  for (uint64_t flag :
+       {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWIPC, CLONE_NEWUTS, CLONE_NEWCGROUP}) {
     EXPECT_EQ(filter.On(SYS_clone, {flag | SIGCHLD}), Refused(EPERM)) << std::hex << flag;
   }
 }
@@ -144,6 +135,8 @@ TEST(SeccompPolicyTest, InitCannotBeSlowedOrLimited) {
   Filter filter(DefaultPolicy());
   EXPECT_EQ(filter.On(SYS_prlimit64, {0}), kAllow);
   EXPECT_EQ(filter.On(SYS_prlimit64, {1}), Refused(EPERM));
+  EXPECT_EQ(filter.On(SYS_prlimit64, {0, RLIMIT_CORE, 0x1000}), Refused(0)) << "has no effect";
+  EXPECT_EQ(filter.On(SYS_prlimit64, {0, RLIMIT_CORE, 0}), kAllow) << "only asks";
   EXPECT_EQ(filter.On(SYS_sched_setaffinity, {1}), Refused(EPERM));
   EXPECT_EQ(filter.On(SYS_setpriority, {0 /* PRIO_PROCESS */, 0}), kAllow);
   EXPECT_EQ(filter.On(SYS_setpriority, {0, 1}), Refused(EPERM));
@@ -156,7 +149,11 @@ TEST(SeccompPolicyTest, StrictMemoryRefusesWhatOnlyACgroupCounts) {
     EXPECT_EQ(normal.On(number), kAllow);
     EXPECT_EQ(strict.On(number), Refused(ENOSYS));
   }
-  EXPECT_EQ(strict.On(SYS_mmap), kAllow);
+  EXPECT_EQ(strict.On(SYS_mmap, {0, 0, 0, MAP_PRIVATE | MAP_ANONYMOUS}), kAllow);
+  EXPECT_EQ(strict.On(SYS_mmap, {0, 0, 0, MAP_SHARED}), kAllow);
+  EXPECT_EQ(strict.On(SYS_mmap, {0, 0, 0, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE}), Refused(ENOMEM));
+  EXPECT_EQ(strict.On(SYS_setsockopt, {0, SOL_SOCKET, SO_SNDBUF}), Refused(0));
+  EXPECT_EQ(strict.On(SYS_setsockopt, {0, SOL_SOCKET, SO_REUSEADDR}), kAllow);
 }
 
 TEST(SeccompPolicyTest, NoRuleNameIsMisspelt) {

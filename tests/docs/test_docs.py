@@ -1,0 +1,69 @@
+"""Every command that README.md and docs/ show is run, and the output that is shown beside it must come."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+BINARY = pathlib.Path(os.environ.get("CELLA_BIN") or REPOSITORY / "build/release/bin/cella")
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+
+# What the examples refer to.
+FILES = {
+    "script.py": "import sys\nprint(sys.argv[1:])\n",
+    "main.c": '#include <stdio.h>\nint main(void) { FILE *f = fopen("made.txt", "w"); fputs("x", f); return fclose(f); }\n',
+    "data.txt": "data\n",
+    "input.csv": "a,b\n",
+}
+
+
+def examples():
+    """(page, command, shown output lines): lines of code blocks that start with `cella` or `$ cella`."""
+    for page in PAGES:
+        for block in re.findall(r"^```\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+            lines = block.splitlines()
+            for number, line in enumerate(lines):
+                prompt = line.startswith("$ ")
+                command = re.sub(r"\s{2,}#.*$", "", line.removeprefix("$ "))
+                if not command.startswith("cella ") or "[" in command:  # a synopsis is not a command
+                    continue
+                shown = []
+                for following in lines[number + 1 :] if prompt else []:
+                    if following.startswith("$ "):
+                        break
+                    shown.append(following)
+                yield pytest.param(command, shown, id=f"{page.name}: {command}")
+
+
+@pytest.mark.parametrize(("command", "shown"), examples())
+def test_the_shown_command_works(command, shown, tmp_path):
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content)
+    environment = {**os.environ, "PATH": f"{BINARY.parent}:{os.environ['PATH']}"}
+    ended = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+    # Shown output is compared word by word, but for figures and what is left out as "…".
+    expected = [re.sub(r"[0-9.]+", "#", part) for part in "".join(line.strip() for line in shown).split("…")]
+    actual = re.sub(r"[0-9.]+", "#", "".join(line.strip() for line in ended.stdout.splitlines()))
+    position = 0
+    for part in expected:
+        found = actual.find(part.strip(), position)
+        assert found >= 0, f"shown, but not printed: {part!r}\nprinted: {ended.stdout}"
+        position = found + len(part.strip())
+
+
+def test_there_are_examples():
+    assert len(list(examples())) >= 6
+
+
+@pytest.mark.parametrize("page", [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")], ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -1,0 +1,374 @@
+"""Limits that hold: what happens to a program that goes over one, and by which mechanism it is held."""
+
+import pytest
+from support.leftovers import assert_no_process
+from support.running import HAS_CGROUPS
+
+MEGABYTE = 1 << 20
+
+
+def test_every_limit_names_its_mechanism(run):
+    limits = run.python("pass")["isolation"]["limits"]
+    by = "cgroup" if HAS_CGROUPS else "rlimit+watchdog"
+    assert limits == {
+        "timeout": {"value": 60, "by": "supervisor"},
+        "output": {"value": MEGABYTE, "by": "supervisor"},
+        "cpu_time": {"value": 60, "by": by},
+        "memory": {"value": 1 << 30, "by": by},
+        "pids": {"value": 128, "by": "cgroup" if HAS_CGROUPS else "rlimit"},
+        "disk": {"value": 1 << 30, "by": "tmpfs"},
+        "open_files": {"value": 1024, "by": "rlimit"},
+    }
+
+
+def test_limits_that_were_asked_for_are_reported(run):
+    limits = run.python(
+        "pass", "--timeout", "1.5m", "--cpu-time", "2500ms", "--memory", "256m", "--pids", "12", "--disk", "4M",
+        "--open-files", "64", "--output-limit", "3kb",
+    )["isolation"]["limits"]
+    assert {name: limit["value"] for name, limit in limits.items()} == {
+        "timeout": 90, "cpu_time": 2.5, "memory": 256 * MEGABYTE, "pids": 12, "disk": 4 * MEGABYTE, "open_files": 64,
+        "output": 3072,
+    }
+
+
+# Memory.
+
+def assert_out_of_memory(result, limit="64m"):
+    assert (result["status"], result["exit_code"]) == ("oom", 137), result
+    assert result["error"]["name"] == "OutOfMemory"
+    assert result["error"]["message"] == f"used more than {limit} of memory (--memory)"
+
+
+@pytest.mark.parametrize("executor", ["sandbox", "local"])
+def test_one_big_process(run, executor):
+    code = "print('before', flush=True)\ndata = bytearray(b'x') * (400 << 20)\nprint('after')"
+    result = run.python(code, "--memory", "64m", "--executor", executor, "--timeout", "10s")
+    assert result["stdout"] == "before\n", result
+    if HAS_CGROUPS:
+        assert_out_of_memory(result)
+    else:
+        # Refused by the rlimit, which the program sees itself: an error of its own.
+        assert (result["status"], result["exit_code"]) == ("error", 1) and "MemoryError" in result["stderr"]
+
+
+GROWS_SLOWLY = """
+print('before', flush=True)
+import mmap, time
+held = []
+for n in range(400):
+    held.append(mmap.mmap(-1, 1 << 20, flags=mmap.MAP_{kind} | mmap.MAP_ANONYMOUS))
+    held[-1].write(b'x' * (1 << 20))
+    time.sleep(0.002)
+print('after')
+"""
+
+
+@pytest.mark.parametrize("kind", ["PRIVATE", "SHARED"])
+def test_memory_that_grows_by_mappings(run, kind):
+    result = run.python(GROWS_SLOWLY.format(kind=kind), "--memory", "64m", "--timeout", "10s")
+    assert result["stdout"] == "before\n", result
+    if HAS_CGROUPS or kind == "SHARED":
+        assert_out_of_memory(result)
+    else:
+        assert result["status"] == "error" and "Cannot allocate memory" in result["stderr"], result
+
+
+@pytest.mark.parametrize("executor", ["sandbox", "local"])
+def test_many_small_processes(run, token, executor):
+    """None of them is over the limit; together they are."""
+    code = """
+import os, time
+print('before', flush=True)
+for n in range(12):
+    if os.fork() == 0:
+        data = os.urandom(16 << 20)
+        time.sleep(20)
+        os._exit(len(data) * 0)
+for n in range(12):
+    _, status = os.wait()
+    assert status == 0
+print('after')
+"""
+    result = run.python(code, "--memory", "64m", "--executor", executor, "--timeout", "10s", args=[token])
+    assert result["stdout"] == "before\n", result
+    if HAS_CGROUPS:
+        # The kernel kills one of them, which the program notices; that a group went over its limit is still told.
+        assert (result["status"], result["exit_code"]) == ("oom", 137), result
+    else:
+        assert_out_of_memory(result)
+    assert_no_process(token)
+
+
+@pytest.mark.parametrize("directory", ["/tmp", "/workspace", "/dev/shm"])
+def test_files_in_memory_count(run, directory):
+    code = f"""
+import os, time
+print('before', flush=True)
+with open('{directory}/big', 'wb') as stream:
+    for n in range(200):
+        stream.write(b'x' * (1 << 20))
+        stream.flush()
+        time.sleep(0.002)
+print('after')
+"""
+    result = run.python(code, "--memory", "64m", "--timeout", "10s")
+    assert result["stdout"] == "before\n", result
+    assert_out_of_memory(result)
+
+
+def test_memory_below_the_limit_is_usable(run):
+    code = "data = bytearray(b'x') * (150 << 20)\nprint(len(data))"
+    result = run.python(code, "--memory", "256m")
+    assert (result["status"], result["stdout"]) == ("ok", f"{150 << 20}\n"), result
+    assert 150 * MEGABYTE <= result["usage"]["peak_memory"] <= 256 * MEGABYTE
+
+
+def test_a_memory_error_that_the_program_handles_is_its_own(run):
+    code = """
+try:
+    data = bytearray(1 << 45)
+except MemoryError:
+    print('handled')
+"""
+    result = run.python(code, "--memory", "256m")
+    assert (result["status"], result["exit_code"], result["stdout"]) == ("ok", 0, "handled\n"), result
+
+
+def test_java_and_node_start_within_the_default(run):
+    assert run.json("--lang", "javascript", "-c", "console.log('x'.repeat(3))")["stdout"] == "xxx\n"
+
+
+# Processes.
+
+FORKS = """
+import os, time
+print('before', flush=True)
+made = 0
+try:
+    while made < 400:
+        if os.fork() == 0:
+            time.sleep(30)
+            os._exit(0)
+        made += 1
+except OSError as error:
+    print(made, error.errno, flush=True)
+{then}
+"""
+
+
+def test_a_refused_fork_is_the_programs_own_affair(run, token):
+    """EAGAIN at the limit, and an exit code of 0: nothing went wrong."""
+    result = run.python(FORKS.format(then=""), "--pids", "20", args=[token])
+    assert (result["status"], result["exit_code"]) == ("ok", 0), result
+    made, number = result["stdout"].split("\n")[1].split()
+    assert int(number) == 11 and 18 <= int(made) <= 20, result
+    assert_no_process(token)
+
+
+def test_failing_over_the_limit_of_processes(run, token):
+    """A cgroup counts refusals, so that a program which fails over one is told to be over its limit."""
+    result = run.python(FORKS.format(then="raise SystemExit(5)"), "--pids", "20", args=[token])
+    if HAS_CGROUPS:
+        assert (result["status"], result["exit_code"]) == ("limit", 5), result
+        assert "20" in result["error"]["message"] and "--pids" in result["error"]["message"]
+    else:
+        assert (result["status"], result["exit_code"], result["error"]) == ("error", 5, None), result
+    assert_no_process(token)
+
+
+def test_threads_count_as_processes(run):
+    code = """
+import threading, time
+made = 0
+try:
+    for n in range(100):
+        threading.Thread(target=time.sleep, args=(5,), daemon=True).start()
+        made += 1
+except RuntimeError as error:
+    print(made, error)
+"""
+    result = run.python(code, "--pids", "20")
+    assert result["status"] == "ok", result
+    made, _, words = result["stdout"].partition(" ")
+    assert 18 <= int(made) <= 20 and "can't start new thread" in words
+
+
+def test_as_many_processes_as_the_limit_says(run):
+    """The main program is one of them."""
+    code = "import os, time\nfor n in range(9):\n    if os.fork() == 0:\n        time.sleep(0.2); os._exit(0)\nprint('all')"
+    result = run.python(code, "--pids", "10")
+    assert (result["status"], result["stdout"]) == ("ok", "all\n"), result
+
+
+def test_processes_in_the_local_executor(run, token):
+    result = run.python(FORKS.format(then="time.sleep(30)"), "--pids", "20", "--executor", "local", "--timeout", "5s", args=[token])
+    if HAS_CGROUPS:
+        made, number = result["stdout"].split("\n")[1].split()
+        assert int(number) == 11 and 18 <= int(made) <= 20, result
+        assert result["status"] == "timeout"
+    else:
+        assert result["isolation"]["limits"]["pids"] == {"value": 20, "by": "watchdog"}
+        assert result["status"] == "limit" and "--pids" in result["error"]["message"], result
+        assert result["usage"]["wall_ms"] < 4000
+    assert_no_process(token)
+
+
+# Processor time.
+
+SPIN = "while True: pass"
+
+
+@pytest.mark.parametrize("executor", ["sandbox", "local"])
+def test_processor_time_of_one_process(run, executor):
+    result = run.python(f"print('before', flush=True)\n{SPIN}", "--cpu-time", "1s", "--executor", executor, "--timeout", "15s")
+    assert result["status"] == "limit" and result["stdout"] == "before\n", result
+    assert result["exit_code"] in (128 + 9, 128 + 24) and result["signal"] in (9, 24)
+    assert result["error"]["message"] == "used more than 1s of processor time (--cpu-time)"
+    assert 900 <= result["usage"]["cpu_ms"] < 2500
+
+
+@pytest.mark.parametrize("executor", ["sandbox", "local"])
+def test_processor_time_of_all_processes(run, token, executor):
+    """Each of the four stays far below; their sum does not."""
+    code = f"import os\nprint('before', flush=True)\nfor n in range(3):\n    if os.fork() == 0: break\n{SPIN}"
+    result = run.python(code, "--cpu-time", "1s", "--executor", executor, "--timeout", "15s", args=[token])
+    assert result["status"] == "limit" and result["stdout"] == "before\n", result
+    assert "--cpu-time" in result["error"]["message"]
+    assert 900 <= result["usage"]["cpu_ms"] < 2500
+    assert_no_process(token)
+
+
+def test_processor_time_of_short_lived_children(run):
+    """Each ends before anybody looks at it."""
+    code = "import os\nwhile True:\n    if os.fork() == 0:\n        for n in range(300000): pass\n        os._exit(0)\n    os.wait()"
+    result = run.python(code, "--cpu-time", "1s", "--timeout", "15s")
+    assert result["status"] == "limit" and "--cpu-time" in result["error"]["message"], result
+    assert result["usage"]["wall_ms"] < 8000
+
+
+def test_processor_time_below_a_second(run):
+    result = run.python(SPIN, "--cpu-time", "300ms", "--timeout", "15s")
+    assert result["status"] == "limit" and "300ms" in result["error"]["message"], result
+    assert 250 <= result["usage"]["cpu_ms"] < 1300
+
+
+def test_sleeping_takes_no_processor_time(run):
+    result = run.python("import time; time.sleep(1.5)", "--cpu-time", "1s")
+    assert result["status"] == "ok", result
+
+
+# The share of processors.
+
+BUSY = "import os, time\nfor n in range(1):\n    if os.fork() == 0: break\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass"
+
+
+def test_a_share_of_the_processors(run):
+    """Two busy processes on half a processor; without cgroups there is no mechanism, and it is refused."""
+    if HAS_CGROUPS:
+        result = run.python(BUSY, "--cpus", "0.5")
+        assert result["status"] == "ok", result
+        assert result["isolation"]["limits"]["cpus"] == {"value": 0.5, "by": "cgroup"}
+        share = result["usage"]["cpu_ms"] / result["usage"]["wall_ms"]
+        assert 0.25 < share < 0.7, share
+    else:
+        message = run.rejected("-c", "pass", "--cpus", "0.5")
+        assert "the limit 'cpus' cannot be enforced here" in message
+        assert "cgroup" in message and "--best-effort" in message, "no remedy"
+
+
+def test_best_effort_reports_what_it_cannot_enforce(run):
+    result = run.python("print('ran')", "--cpus", "0.5", "--best-effort")
+    assert (result["status"], result["stdout"]) == ("ok", "ran\n"), result
+    isolation = result["isolation"]
+    if HAS_CGROUPS:
+        assert "unenforced" not in isolation and isolation["limits"]["cpus"]["by"] == "cgroup"
+    else:
+        assert isolation["unenforced"] == ["cpus"]
+        assert isolation["limits"]["cpus"] == {"value": 0.5, "by": "none"}
+
+
+# Files.
+
+FILL = """
+import errno
+written = 0
+try:
+    for directory in ("/tmp", "/workspace", "/dev/shm") * 40:
+        with open(directory + "/part", "ab", buffering=0) as stream:
+            written += stream.write(b"x" * (1 << 20))
+except OSError as error:
+    print(written >> 20, errno.errorcode[error.errno])
+"""
+
+
+def test_the_disk_limit_holds_for_all_directories_together(run):
+    result = run.python(FILL, "--disk", "32m")
+    assert result["status"] == "ok", result
+    megabytes, name = result["stdout"].split()
+    assert 29 <= int(megabytes) <= 32 and name == "ENOSPC", result
+
+
+def test_a_file_over_the_disk_limit_ends_a_program_that_does_not_care(run):
+    result = run.shell("echo before; exec truncate -s 64m big", "--disk", "32m")
+    assert (result["status"], result["exit_code"], result["signal"]) == ("limit", 153, 25), result
+    assert result["stdout"] == "before\n"
+    assert result["error"] == {"name": "Limit", "message": "wrote a file larger than 32m (--disk)", "traceback": ""}
+
+
+def test_a_file_over_the_disk_limit_is_an_error_to_one_that_does(run):
+    result = run.python("open('big', 'wb').truncate(64 << 20)", "--disk", "32m")
+    assert (result["status"], result["exit_code"]) == ("error", 1) and "File too large" in result["stderr"], result
+
+
+def test_the_number_of_files_is_bounded_too(run):
+    """Empty files take kernel memory that no size limit counts."""
+    code = "n = 0\ntry:\n  for n in range(100000): open(f'f{n}', 'w').close()\nexcept OSError as error: print(n, error.strerror)"
+    result = run.python(code, "--disk", "1m", "--timeout", "20s")
+    assert result["status"] == "ok", result
+    number, _, words = result["stdout"].partition(" ")
+    assert 100 < int(number) < 5000 and words == "No space left on device\n"
+
+
+def test_a_small_disk_still_runs_programs(run):
+    assert run.python("print('ran')", "--disk", "64k")["stdout"] == "ran\n"
+
+
+def test_code_that_does_not_fit_the_disk_is_refused(run, tmp_path):
+    (tmp_path / "big.py").write_bytes(b"# " + b"x" * (1 << 20))
+    message = run.rejected(tmp_path / "big.py", "--disk", "64k")
+    assert "big.py" in message and ("No space left" in message or "--disk" in message)
+
+
+@pytest.mark.parametrize("executor", ["sandbox", "local"])
+def test_a_disk_limit_on_a_host_directory_is_refused(run, tmp_path, executor):
+    words = ["-c", "pass", "--disk", "32m", "--workdir", tmp_path, "--executor", executor]
+    message = run.rejected(*words)
+    assert "the limit 'disk' cannot be enforced here" in message and "--best-effort" in message
+    assert ("--workdir" if executor == "sandbox" else "--executor sandbox") in message
+    result = run.json(*words, "--best-effort")
+    assert result["status"] == "ok" and result["isolation"]["unenforced"] == ["disk"]
+
+
+def test_a_single_file_on_a_host_directory_is_bounded_by_default(run, tmp_path):
+    result = run.shell("exec truncate -s 2g big", "--workdir", tmp_path)
+    assert (result["status"], result["exit_code"]) == ("limit", 153), result
+    assert result["isolation"]["limits"]["disk"] == {"value": 1 << 30, "by": "rlimit"}
+
+
+@pytest.mark.parametrize("executor", ["sandbox", "local"])
+def test_open_files(run, executor):
+    code = """
+import os
+n = 0
+try:
+    while True:
+        os.dup(1)
+        n += 1
+except OSError as error:
+    print(n, error.errno)
+"""
+    result = run.python(code, "--open-files", "50", "--executor", executor)
+    assert result["status"] == "ok", result
+    opened, number = map(int, result["stdout"].split())
+    assert number == 24 and 45 <= opened <= 47

@@ -1,0 +1,62 @@
+"""Many at once."""
+
+import os
+import pathlib
+import subprocess
+
+from support.cella import PYTHON
+from support.leftovers import assert_no_process, cgroups_of, mounts, scratch_of
+
+COUNT = 200
+
+# Each has an answer, an exit code and a leftover of its own.
+CODE = """
+import os, sys, time
+number = int(sys.argv[2])
+if os.fork() == 0:
+    os.setsid()
+    time.sleep(60)
+open('mine', 'w').write(sys.argv[2])
+sys.stdout.write(f"{number * number} {open('mine').read()}\\n")
+sys.exit(number % 7)
+"""
+
+
+def start(run, token, number):
+    executor = "local" if number % 10 == 0 else "sandbox"
+    argv = run.argv("-c", CODE, "--python", PYTHON, "--executor", executor, "--", token, number)
+    return subprocess.Popen(
+        argv, env=run.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def test_two_hundred_at_once_all_end_as_they_should(run, token):
+    run.python("pass")  # the interpreter is known from now on
+    before = mounts()
+    processes = [start(run, token, number) for number in range(COUNT)]
+    for number, process in enumerate(processes):
+        stdout, stderr = process.communicate(timeout=120)
+        assert stdout.decode() == f"{number * number} {number}\n", (number, process.returncode, stderr)
+        assert (process.returncode, stderr) == (number % 7, b"")
+    pids = [process.pid for process in processes]
+    assert_no_process(token)
+    assert mounts() == before
+    assert cgroups_of(pids) == []
+    assert scratch_of(pids) == []
+    assert children_of_mine() == []
+
+
+def children_of_mine():
+    """A zombie or a stray child of this test process."""
+    return pathlib.Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+
+
+def test_one_after_another_does_not_grow(run, token):
+    """Descriptors, groups and directories of a hundred runs: all gone."""
+    before = sorted(os.listdir("/tmp"))
+    for _ in range(100):
+        finished = run("-c", "exit 4", "--lang", "sh", "--", token)
+        assert finished.exit_code == 4
+    left = [name for name in os.listdir("/tmp") if name not in before and name.startswith("cella-local-")]
+    assert left == []
+    assert_no_process(token)

@@ -1,0 +1,160 @@
+"""--mount: paths of the host, shown where they are asked for."""
+
+import os
+import stat
+
+import pytest
+from support.running import IS_ROOT
+
+
+@pytest.fixture
+def data(tmp_path):
+    directory = tmp_path / "data"
+    (directory / "sub").mkdir(parents=True)
+    (directory / "file").write_text("content\n")
+    (directory / "sub" / "deep").write_text("deep\n")
+    return directory
+
+
+PLACES = ["/data", "/mnt/a/b/c", "/workspace/data", "/tmp/data", "/home/user/data", "/opt/data", "/var/tmp/data"]
+
+
+@pytest.mark.parametrize("target", PLACES)
+@pytest.mark.parametrize("mode", ["", ":ro", ":rw"])
+def test_a_directory_is_shown(run, data, target, mode):
+    result = run.shell(f"cat {target}/file {target}/sub/deep", "--mount", f"{data}:{target}{mode}")
+    assert (result["status"], result["stdout"]) == ("ok", "content\ndeep\n"), result
+
+
+def test_a_single_file_is_shown(run, data):
+    result = run.shell("cat /config /etc/app/config", "--mount", f"{data}/file:/config", "--mount", f"{data}/file:/etc/app/config")
+    assert result["stdout"] == "content\ncontent\n", result
+
+
+@pytest.mark.parametrize("mode", ["", ":ro"])
+def test_read_only_is_read_only(run, data, mode):
+    code = """
+import os
+for what, act in [
+    ('write', lambda: open('/data/file', 'w')), ('append', lambda: open('/data/file', 'a')),
+    ('create', lambda: open('/data/new', 'x')), ('remove', lambda: os.remove('/data/file')),
+    ('rename', lambda: os.rename('/data/file', '/data/other')), ('chmod', lambda: os.chmod('/data/file', 0)),
+    ('mkdir', lambda: os.mkdir('/data/dir')), ('times', lambda: os.utime('/data/file')),
+    ('link', lambda: os.symlink('x', '/data/link')), ('deep', lambda: open('/data/sub/deep', 'a')),
+]:
+    try:
+        act()
+        print(what, 'worked')
+    except OSError as error:
+        assert error.errno in (13, 30), (what, error)
+print('tried')
+"""
+    result = run.python(code, "--mount", f"{data}:/data{mode}")
+    assert (result["status"], result["stdout"]) == ("ok", "tried\n"), result
+    assert (data / "file").read_text() == "content\n" and sorted(os.listdir(data)) == ["file", "sub"]
+
+
+def test_read_write_writes_and_belongs_to_the_owner(run, data):
+    owner = (12345, 12346) if IS_ROOT else (os.geteuid(), os.getegid())
+    if IS_ROOT:
+        for path in (data, data / "file", data / "sub", data / "sub" / "deep"):
+            os.chown(path, *owner)
+    code = """
+cd /data
+echo more >> file; echo new > new; mkdir dir; echo x > dir/x; rm sub/deep; chmod 750 new
+ls -n file | cut -d' ' -f3,4
+"""
+    result = run.shell(code, "--mount", f"{data}:/data:rw")
+    assert (result["status"], result["stdout"]) == ("ok", "1000 1000\n"), result
+    assert (data / "file").read_text() == "content\nmore\n" and os.listdir(data / "sub") == []
+    for name in ("new", "dir", "dir/x"):
+        assert ((data / name).stat().st_uid, (data / name).stat().st_gid) == owner
+    assert stat.S_IMODE((data / "new").stat().st_mode) == 0o750
+    # Only changes of the workspace are told.
+    assert result["files"] == []
+
+
+def test_a_mount_inside_the_workspace_is_no_change_of_it(run, data, tmp_path):
+    result = run.shell("echo new > data/new; echo mine > mine", "--mount", f"{data}:/workspace/data:rw", "--out", tmp_path / "out")
+    assert result["status"] == "ok", result
+    assert (data / "new").read_text() == "new\n"
+    assert (tmp_path / "out" / "mine").read_text() == "mine\n"
+
+
+def test_several_mounts_and_one_inside_another(run, data, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "o").write_text("other\n")
+    result = run.shell(
+        "cat /data/file /data/sub/o; echo x > /data/sub/new", "--mount", f"{data}:/data", "--mount", f"{tmp_path}/other:/data/sub:rw"
+    )
+    assert (result["status"], result["stdout"]) == ("ok", "content\nother\n"), result
+    assert (tmp_path / "other" / "new").exists() and not (data / "sub" / "new").exists()
+
+
+def test_a_relative_source_and_one_behind_a_link(run, data, tmp_path):
+    (tmp_path / "link").symlink_to("data")
+    for source in ("data", "./data", "link"):
+        assert run.shell("cat /data/file", "--mount", f"{source}:/data", cwd=tmp_path)["stdout"] == "content\n"
+
+
+def test_a_programs_private_source(run, data, tmp_path):
+    """What the caller can read is shown, whatever stands above it."""
+    tmp_path.chmod(0o700)
+    assert run.shell("cat /data/file", "--mount", f"{data}:/data")["stdout"] == "content\n"
+
+
+RESERVED = ["/proc", "/proc/x", "/dev", "/usr", "/etc", "/tmp", "/workspace", "/sys", "/bin", "/lib", "/lib64"]
+
+
+@pytest.mark.parametrize(
+    "target", ["data", "", "/", "//", "/../x", "/a/../b", "/a/./b", *RESERVED, *(place + "/" for place in RESERVED), "//usr"]
+)
+def test_a_bad_target_is_refused(run, data, target):
+    message = run.rejected("-c", "1", "--mount", f"{data}:{target}")
+    assert "mount" in message and f"'{target}'" in message, message
+
+
+@pytest.mark.parametrize("target", ["/dev/shm", "/dev/pts", "/dev/mine", "/run", "/usr/share/mine", "/a/"])
+def test_a_target_is_shown_or_refused_but_never_lost(run, data, target):
+    result = run.shell(f"cat {target}/file", "--mount", f"{data}:{target}")
+    if result["status"] == "rejected":
+        assert result["exit_code"] == 126 and target in result["error"]["message"]
+    else:
+        assert (result["status"], result["stdout"]) == ("ok", "content\n"), result
+
+
+@pytest.mark.parametrize("text", ["", "nothing", ":/data", "/tmp:/data:rx", "/tmp:/data:ro:rw", "/tmp:/data:", "::"])
+def test_a_malformed_mount_is_refused(run, text):
+    message = run.rejected("-c", "1", "--mount", text)
+    assert "SOURCE:TARGET[:ro|rw]" in message or "mount target" in message, message
+
+
+def test_a_missing_source_is_told(run, tmp_path):
+    message = run.rejected("-c", "1", "--mount", f"{tmp_path}/missing:/data", code=127)
+    assert "missing" in message and "No such file" in message
+
+
+def test_a_source_that_the_caller_may_not_read(run, tmp_path):
+    """Mounting gives nobody rights that he lacks: for an ordinary user a private directory stays closed."""
+    if IS_ROOT:
+        private = tmp_path / "private"
+        private.mkdir(mode=0o700)
+        (private / "secret").write_text("root's")
+        os.chmod(private / "secret", 0o600)
+        # Read-only mounts are not mapped: the guest is nobody's root.
+        result = run.shell("cat /data/secret", "--mount", f"{private}:/data")
+        assert result["status"] == "error" and "root's" not in result["stdout"], result
+    else:
+        result = run.json("-c", "import os; print(os.listdir('/data'))", "--mount", "/root:/data")
+        assert result["status"] in ("error", "rejected") and "Permission denied" in result["stderr"] + str(result["error"])
+
+
+def test_the_local_executor_has_no_mounts(run, data):
+    message = run.rejected("-c", "1", "--mount", f"{data}:/data", "--executor", "local")
+    assert "mounts" in message and "--executor sandbox" in message
+
+
+def test_nothing_remains_of_a_mount(run, data, tmp_path):
+    run.shell("true", "--mount", f"{data}:/data:rw", "--mount", f"{data}:/workspace/x")
+    assert str(data) not in open("/proc/self/mountinfo").read()
+    assert sorted(os.listdir(data)) == ["file", "sub"]
