@@ -75,6 +75,7 @@ Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, const LateMounts& l
   state->workspace = open("/workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (state->workspace < 0) return Fail(Stage::kScratch, "/workspace");
   JAIL_TRY(OpenLandlockRuleset(spec, &state->ruleset, &state->landlock_abi));
+  JAIL_TRY(LimitCoreDumps());
   // Not possible any more once we are not dumpable.
   if (state->own_proc) state->oom_score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   return Confine(spec);
@@ -166,6 +167,7 @@ void RunUnconfined(const JailSpec& spec, const BuildFds& fds, int control) {
   if (!failure && spec.cgroup_v2 != 0) failure = JoinCgroupV2(fds.cgroup_v2);
   // Orphans of the guest become our children instead of the system's, so that none escapes by a double fork.
   if (!failure && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) failure = Fail(Stage::kFork, "subreaper");
+  if (!failure) failure = LimitCoreDumps();
   if (!failure) failure = ForbidNewPrivileges();
   if (!failure) failure = KeepOnly(&kept);
   if (failure) {

@@ -26,8 +26,6 @@ Failure SetLimit(int resource, uint64_t soft, uint64_t hard, const char* name) {
 }
 
 Failure SetLimits(const ExecSpec& exec) {
-  // One byte, not zero: zero still starts a core dump handler on the host where core_pattern is a pipe.
-  JAIL_TRY(SetLimit(RLIMIT_CORE, 1, 1, "core"));
   // Charged to whoever started the jail as well, so no guest may use up the whole allowance.
   JAIL_TRY(SetLimit(RLIMIT_SIGPENDING, 1024, 1024, "pending signals"));
   JAIL_TRY(SetLimit(RLIMIT_MEMLOCK, 1 << 20, 1 << 20, "locked memory"));
@@ -98,6 +96,8 @@ Failure Execute(const ExecSpec& exec, char* const* argv, char* const* envp) {
 }
 
 }  // namespace
+
+Failure LimitCoreDumps() { return SetLimit(RLIMIT_CORE, 1, 1, "core"); }
 
 Failure EnterGuest(const ExecSpec& exec, char* const* argv, char* const* envp, const int stdio[3], int ruleset,
                    int status) {

@@ -14,6 +14,7 @@
 
 #include "base/scope_exit.h"
 #include "base/unique_fd.h"
+#include "language/host_program.h"
 
 namespace cella::language {
 namespace {
@@ -100,8 +101,16 @@ std::string LastLines(const std::string& text) {
 
 }  // namespace
 
+Question QuestionFor(const HostEnv& host, std::vector<std::string> argv) {
+  Question question{.argv = std::move(argv), .env = host.ForAsking(), .cwd = host.DirectoryForAsking()};
+  question.guest_writable = host.guest_writable;
+  question.virtual_env = host.virtual_env;
+  return question;
+}
+
 Result<std::string> Ask(const Question& question) {
   const std::string& program = question.argv[0];
+  TRY_VOID(CheckRunnable(program, question.guest_writable, question.virtual_env));
   TRY(Pipe out, MakePipe());
   TRY(Pipe err, MakePipe());
   TRY(pid_t pid, Spawn(question, out.write.get(), err.write.get()));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "language/host_env.h"
 
 namespace cella::language {
 
@@ -15,10 +16,17 @@ struct Question {
   std::vector<std::string> env;   // "NAME=value"; nothing else is inherited
   std::string cwd;                // empty: "/"
   std::chrono::milliseconds timeout{10'000};
+  // See CheckRunnable, which the program must pass.
+  std::vector<std::string> guest_writable{};
+  std::string virtual_env{};
 };
 
+// With the caller's environment and directory, as far as no guest may have had a hand in them.
+Question QuestionFor(const HostEnv& host, std::vector<std::string> argv);
+
 // What it wrote to standard output. An error when it could not be started, exited non-zero (the message holds the end
-// of its standard error), wrote more than 64 KiB, or took too long; its process group is then gone.
+// of its standard error), wrote more than 64 KiB, or took too long; its process group is then gone. kUnsupported without
+// starting it when it must not be run on the host.
 Result<std::string> Ask(const Question& question);
 
 }  // namespace cella::language

@@ -2,7 +2,15 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <algorithm>
+
+#include "language/host_path.h"
+#include "language/host_program.h"
+#include "language/visible.h"
+#include "os/io.h"
 
 namespace cella::language {
 namespace {
@@ -36,6 +44,50 @@ std::string FromEnviron(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
+// Shims begin with "#!/usr/bin/env bash": their PATH decides what runs, too.
+std::string PathForAsking(const HostEnv& host) {
+  std::vector<std::string> active;
+  if (host.virtual_env.starts_with('/')) active.push_back(Normalize(host.virtual_env, "/"));
+  std::string kept;
+  for (std::string_view rest = host.path; !rest.empty();) {
+    size_t colon = rest.find(':');
+    std::string dir(rest.substr(0, colon));
+    rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
+    if (!dir.starts_with('/') || LiesBelowAny(dir, host.guest_writable) || LiesBelowAny(dir, active) ||
+        !VirtualEnvironmentOf(Normalize(dir, "/") + "/python").empty()) {
+      continue;
+    }
+    if (!kept.empty()) kept += ':';
+    kept += dir;
+  }
+  return kept;
+}
+
+// pyenv's choice for the current directory, taken over as data: names of versions only. "" when there is none.
+std::string ProjectPyenvVersion(const std::string& cwd) {
+  constexpr uint64_t kMaxFile = 4096;
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_+";
+  for (std::string dir = cwd;; dir = DirName(dir)) {
+    std::string file = dir == "/" ? "/.python-version" : dir + "/.python-version";
+    struct stat info{};
+    if (::lstat(file.c_str(), &info) == 0) {
+      auto text = S_ISREG(info.st_mode) ? os::ReadFile(file, kMaxFile) : Result<std::string>("");
+      std::string versions;
+      for (std::string_view rest = text ? std::string_view(*text) : std::string_view(); !rest.empty();) {
+        size_t end = std::min(rest.find_first_of(" \t\r\n"), rest.size());
+        std::string_view word = rest.substr(0, end);
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+        if (word.empty()) continue;
+        if (word.starts_with('.') || word.find_first_not_of(kPlain) != std::string_view::npos) return {};
+        if (!versions.empty()) versions += ':';
+        versions += word;
+      }
+      return versions;
+    }
+    if (dir == "/") return {};
+  }
+}
+
 }  // namespace
 
 std::string_view HostEnv::Get(std::string_view name) const {
@@ -48,10 +100,20 @@ std::string_view HostEnv::Get(std::string_view name) const {
 std::vector<std::string> HostEnv::ForAsking() const {
   // Asking must never start a download.
   std::vector<std::string> env = {"LC_ALL=C.UTF-8", "RUSTUP_AUTO_INSTALL=0", "GOTOOLCHAIN=local"};
-  env.push_back("PATH=" + path);
+  env.push_back("PATH=" + PathForAsking(*this));
   if (!home.empty()) env.push_back("HOME=" + home);
-  for (const auto& [key, value] : variables) env.push_back(key + "=" + value);
+  for (const auto& [key, value] : variables) {
+    // PYENV_ROOT, RUSTUP_HOME and the like: programs are taken from there.
+    if (!value.starts_with('/') || !LiesBelowAny(value, guest_writable)) env.push_back(key + "=" + value);
+  }
+  if (cwd.starts_with('/') && DirectoryForAsking() != cwd && Get("PYENV_VERSION").empty()) {
+    if (std::string version = ProjectPyenvVersion(cwd); !version.empty()) env.push_back("PYENV_VERSION=" + version);
+  }
   return env;
+}
+
+std::string HostEnv::DirectoryForAsking() const {
+  return cwd.empty() || LiesBelowAny(cwd, guest_writable) ? "/" : cwd;
 }
 
 HostEnv HostEnv::FromProcess() {

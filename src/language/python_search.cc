@@ -53,23 +53,6 @@ bool IsOrdinary(std::string_view name) {
          (end >= name.size() || name[end] != 't');
 }
 
-// Directories whose children are prefixes of interpreters.
-std::vector<std::string> ManagedRoots(const HostEnv& host) {
-  auto or_home = [&](std::string_view variable, std::string_view below_home) {
-    std::string_view value = host.Get(variable);
-    return value.empty() ? host.home + std::string(below_home) : std::string(value);
-  };
-  std::string data = or_home("XDG_DATA_HOME", "/.local/share");
-  std::string_view uv = host.Get("UV_PYTHON_INSTALL_DIR");
-  std::string_view mise = host.Get("MISE_DATA_DIR");
-  return {or_home("PYENV_ROOT", "/.pyenv") + "/versions",
-          uv.empty() ? data + "/uv/python" : std::string(uv),
-          "/opt/python",
-          "/opt",
-          or_home("ASDF_DATA_DIR", "/.asdf") + "/installs/python",
-          (mise.empty() ? data + "/mise" : std::string(mise)) + "/installs/python"};
-}
-
 struct Managed {
   std::string version;  // by its name; may be empty
   std::string prefix;
@@ -124,6 +107,22 @@ bool VersionMatches(std::string_view version, std::string_view wanted) {
   return version.starts_with(wanted) && (version.size() == wanted.size() || version[wanted.size()] == '.');
 }
 
+std::vector<std::string> PythonRoots(const HostEnv& host) {
+  auto or_home = [&](std::string_view variable, std::string_view below_home) {
+    std::string_view value = host.Get(variable);
+    return value.empty() ? host.home + std::string(below_home) : std::string(value);
+  };
+  std::string data = or_home("XDG_DATA_HOME", "/.local/share");
+  std::string_view uv = host.Get("UV_PYTHON_INSTALL_DIR");
+  std::string_view mise = host.Get("MISE_DATA_DIR");
+  return {or_home("PYENV_ROOT", "/.pyenv") + "/versions",
+          uv.empty() ? data + "/uv/python" : std::string(uv),
+          "/opt/python",
+          "/opt",
+          or_home("ASDF_DATA_DIR", "/.asdf") + "/installs/python",
+          (mise.empty() ? data + "/mise" : std::string(mise)) + "/installs/python"};
+}
+
 std::vector<std::string> VersionCandidates(std::string_view wanted, const HostEnv& host) {
   // Programs carry two numbers in their name: python3.12 is 3.12.1, too.
   size_t dot = wanted.find('.');
@@ -131,7 +130,7 @@ std::vector<std::string> VersionCandidates(std::string_view wanted, const HostEn
   std::string name = fmt::format("python{}", wanted.substr(0, second));
   Candidates candidates;
   for (std::string& path : FindOnPath(name, host.path)) candidates.Add(std::move(path));
-  std::vector<std::string> roots = ManagedRoots(host);
+  std::vector<std::string> roots = PythonRoots(host);
   for (size_t i = 0; i < roots.size(); ++i) {
     if (roots[i] == "/opt/python") {
       candidates.Add("/usr/bin/" + name);
@@ -162,7 +161,7 @@ std::vector<std::string> InstalledPythons(const HostEnv& host) {
       if (name.starts_with("python3") && ParsePythonVersion(name)) candidates.Add(dir + "/" + name);
     }
   }
-  for (const std::string& root : ManagedRoots(host)) {
+  for (const std::string& root : PythonRoots(host)) {
     for (const Managed& managed : ManagedIn(root)) candidates.Add(managed.prefix + "/bin/python3");
   }
   return candidates.Take();

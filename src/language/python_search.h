@@ -20,6 +20,9 @@ bool VersionMatches(std::string_view version, std::string_view wanted);
 // really are, only they can tell.
 std::vector<std::string> VersionCandidates(std::string_view wanted, const HostEnv& host);
 
+// Directories of version managers, and /opt, whose children are prefixes of interpreters.
+std::vector<std::string> PythonRoots(const HostEnv& host);
+
 // Interpreters of any version that can be named when one is missing; shims are left out.
 std::vector<std::string> InstalledPythons(const HostEnv& host);
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "language/ask.h"
+#include "language/host_path.h"
 #include "language/visible.h"
 
 namespace cella::language {
@@ -41,11 +42,9 @@ Result<std::string> SeeThrough(std::string_view name, const std::string& program
                "in front of PATH",
                program);
   }
-  Question question;
-  for (const std::string& word : ask.argv) question.argv.push_back(word == "{tool}" ? program : word);
-  question.env = host.ForAsking();
-  question.cwd = host.cwd;
-  TRY(std::string answer, Ask(question));
+  std::vector<std::string> argv;
+  for (const std::string& word : ask.argv) argv.push_back(word == "{tool}" ? program : word);
+  TRY(std::string answer, Ask(QuestionFor(host, std::move(argv))));
   answer.erase(answer.find_last_not_of(" \t\r\n") + 1);
   std::string found = ask.gives == AskGives::kPrefix ? answer + "/bin/" + std::string(name) : answer;
   if (!found.starts_with('/') || !IsExecutableFile(found)) {
@@ -68,6 +67,12 @@ std::vector<std::string> FindOnPath(std::string_view name, std::string_view path
       found.push_back(std::move(candidate));
     }
   }
+  return found;
+}
+
+std::vector<std::string> FindOnPath(std::string_view name, const HostEnv& host) {
+  std::vector<std::string> found = FindOnPath(name, host.path);
+  std::erase_if(found, [&](const std::string& each) { return LiesBelowAny(DirName(each), host.guest_writable); });
   return found;
 }
 
@@ -104,7 +109,7 @@ Result<Tool> DescribeTool(const std::string& program, const HostEnv& host) {
 
 Result<Tool> LocateTool(std::string_view name, const HostEnv& host, const AskCommand& ask) {
   std::optional<Error> obstacle;
-  for (const std::string& program : FindOnPath(name, host.path)) {
+  for (const std::string& program : FindOnPath(name, host)) {
     Result<Tool> tool = [&]() -> Result<Tool> {
       if (!IsProxy(name, program, RealPath(program))) return DescribeTool(program, host);
       TRY(std::string real, SeeThrough(name, program, host, ask));
@@ -118,7 +123,7 @@ Result<Tool> LocateTool(std::string_view name, const HostEnv& host, const AskCom
 }
 
 Result<bool> HasVersion(const std::string& program, std::string_view wanted, const HostEnv& host) {
-  TRY(std::string answer, Ask({.argv = {program, "--version"}, .env = host.ForAsking(), .cwd = host.cwd}));
+  TRY(std::string answer, Ask(QuestionFor(host, {program, "--version"})));
   size_t start = answer.find_first_of("0123456789");
   if (start == std::string::npos) return false;
   size_t end = answer.find_first_not_of("0123456789.", start);

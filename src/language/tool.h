@@ -24,6 +24,9 @@ struct Tool {
 // a guest's workspace could provide them.
 std::vector<std::string> FindOnPath(std::string_view name, std::string_view path);
 
+// The same on the host's PATH, without the elements in which guests may write.
+std::vector<std::string> FindOnPath(std::string_view name, const HostEnv& host);
+
 // How to see through a proxy; an empty argv: there is no way.
 struct AskCommand {
   std::vector<std::string> argv;
