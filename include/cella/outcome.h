@@ -46,7 +46,8 @@ struct FileChange {
   std::string path;  // relative to the workspace, '/' separated
   uint64_t size = 0;
   Kind kind = Kind::kCreated;
-  std::string not_copied;  // why --out could not have it: the guest's doing (an unreadable file, say), not a failure of ours
+  std::string
+      not_copied;  // why --out could not have it: the guest's doing (an unreadable file, say), not a failure of ours
 };
 
 std::string_view ToString(FileChange::Kind kind);

@@ -37,7 +37,7 @@ enum class Network {
 enum class MountMode { kReadOnly, kReadWrite };
 
 struct Mount {
-  std::string source;  // on the host
+  std::string source;  // on the host; a real path, without links
   std::string target;  // absolute, inside
   MountMode mode = MountMode::kReadOnly;
 };
@@ -49,10 +49,10 @@ struct Policy {
   std::vector<std::pair<std::string, std::string>> env;  // added to the clean environment
   bool inherit_env = false;                              // local executor only
   bool best_effort = false;                              // report what cannot be enforced instead of refusing
-  std::string workdir;                                   // host directory used as the workspace; empty: private
-  std::string rootfs;                                    // another root tree; empty: the host's system directories
-  std::string venv;                                      // Python virtual environment
-  std::string python;                                    // "3.12" or a path; empty: the default
+  std::string workdir;  // host directory used as the workspace, a real path; empty: private
+  std::string rootfs;   // another root tree; empty: the host's system directories
+  std::string venv;     // Python virtual environment
+  std::string python;   // "3.12" or a path; empty: the default
 };
 
 }  // namespace cella

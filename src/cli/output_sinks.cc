@@ -54,7 +54,8 @@ async::Task<bool> PlainSink::Emit(Event event) {
   if (auto* started = std::get_if<StartedEvent>(&event)) {
     isolation_ = std::move(started->isolation);
   } else if (auto* file = std::get_if<FileEvent>(&event); file != nullptr && !file->change.not_copied.empty()) {
-    (void)co_await err_.Write(fmt::format("cella: '{}' was not copied out: {}\n", file->change.path, file->change.not_copied));
+    (void)co_await err_.Write(
+        fmt::format("cella: '{}' was not copied out: {}\n", file->change.path, file->change.not_copied));
   } else if (auto* truncated = std::get_if<TruncatedEvent>(&event)) {
     std::string note = fmt::format("\n[cella: {} bytes of {} dropped (--output-limit)]\n", truncated->dropped,
                                    ToString(truncated->stream));

@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
+#include <climits>
 #include <cstdlib>
 
 #include "base/units.h"
 #include "language/filename.h"
+#include "language/host_path.h"
 #include "os/io.h"
 
 namespace cella::cli {
@@ -72,19 +75,59 @@ Result<Mount> ParseMount(const std::string& text) {
                mode == "rw" ? MountMode::kReadWrite : MountMode::kReadOnly};
 }
 
+using Paths = std::vector<std::string>;
+
+// Directories of the host that this run's guest may write to, as real paths.
+Paths GuestWritable(const Policy& policy) {
+  Paths paths;
+  auto add = [&](const std::string& path) {
+    std::array<char, PATH_MAX> real;
+    // What does not exist is refused later, with its name.
+    if (realpath(path.c_str(), real.data()) != nullptr) paths.emplace_back(real.data());
+  };
+  if (!policy.workdir.empty()) add(policy.workdir);
+  for (const Mount& mount : policy.mounts) {
+    if (mount.mode == MountMode::kReadWrite) add(mount.source);
+  }
+  return paths;
+}
+
+Status Resolve(const char* option, std::string* path, const Paths& guest_writable) {
+  if (path->empty()) return {};
+  auto resolved = language::ResolveHostPath(*path, guest_writable);
+  if (!resolved) return std::unexpected(std::move(resolved.error()).WithContext(option));
+  *path = std::move(*resolved);
+  return {};
+}
+
+// Links that an earlier guest left in a directory must not choose what this one gets.
+Status ResolvePaths(const Paths& guest_writable, executor::RunRequest* request) {
+  Policy& policy = request->policy;
+  TRY_VOID(Resolve("--workdir", &policy.workdir, guest_writable));
+  TRY_VOID(Resolve("--rootfs", &policy.rootfs, guest_writable));
+  for (Mount& mount : policy.mounts) TRY_VOID(Resolve("--mount", &mount.source, guest_writable));
+  if (!request->out_dir.empty()) {
+    auto out = language::ResolveHostDirectoryForCreation(request->out_dir, guest_writable);
+    if (!out) return std::unexpected(std::move(out.error()).WithContext("--out"));
+    request->out_dir = std::move(*out);
+  }
+  return {};
+}
+
 // SRC[:NAME]
-Result<executor::InputFile> ReadInputFile(const std::string& text) {
+Result<executor::InputFile> ReadInputFile(const std::string& text, const Paths& guest_writable) {
   size_t colon = text.rfind(':');
   std::string source = text.substr(0, colon);
   std::string name = colon == std::string::npos ? source.substr(source.rfind('/') + 1) : text.substr(colon + 1);
   auto checked = language::CheckFileName(name);
   if (!checked) return std::unexpected(std::move(checked.error()).WithContext("--file"));
+  TRY_VOID(Resolve("--file", &source, guest_writable));
   auto content = os::ReadFile(source, kMaxInputFile);
   if (!content) return std::unexpected(std::move(content.error()).WithContext("--file"));
   return executor::InputFile{*checked, std::move(*content), access(source.c_str(), X_OK) == 0};
 }
 
-Status ReadCode(const RunOptions& options, executor::RunRequest* request) {
+Status ReadCode(const RunOptions& options, const Paths& guest_writable, executor::RunRequest* request) {
   if (options.has_code && !options.file.empty()) {
     return Err(ErrorCode::kInvalid, "give either a file or -c CODE, not both (program arguments follow '--')");
   }
@@ -107,7 +150,9 @@ Status ReadCode(const RunOptions& options, executor::RunRequest* request) {
   if (stat(options.file.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
     return Err(ErrorCode::kInvalid, "'{}' is a directory", options.file);
   }
-  TRY(request->block.code, os::ReadFile(options.file, limit));
+  auto resolved = language::ResolveHostPath(options.file, guest_writable);
+  if (!resolved) return std::unexpected(std::move(resolved.error()));
+  TRY(request->block.code, os::ReadFile(*resolved, limit));
   request->file_name = options.file.substr(options.file.rfind('/') + 1);
   return {};
 }
@@ -224,11 +269,14 @@ Result<ParsedRun> ParseRun(const RunOptions& options) {
   request.args = options.args;
   request.list_files = run.rendering != Rendering::kPlain;
   request.out_dir = options.out;
+  // The local executor has no guests to guard against.
+  const Paths guest_writable = run.executor == ExecutorKind::kSandbox ? GuestWritable(policy) : Paths();
+  if (run.executor == ExecutorKind::kSandbox) TRY_VOID(ResolvePaths(guest_writable, &request));
   for (const std::string& text : options.files) {
-    TRY(executor::InputFile file, ReadInputFile(text));
+    TRY(executor::InputFile file, ReadInputFile(text, guest_writable));
     request.files.push_back(std::move(file));
   }
-  TRY_VOID(ReadCode(options, &request));
+  TRY_VOID(ReadCode(options, guest_writable, &request));
   TRY(request.standard_input, PassedInput(options));
   return run;
 }

@@ -35,15 +35,16 @@ std::optional<RunError> Explain(RunStatus status, const Limits& limits, const ja
                       fmt::format("used more than {} of memory (--memory)", FormatByteSize(limits.memory.value)), ""};
     case RunStatus::kLimit: {
       const RunError over_cpu_time{
-          "Limit", fmt::format("used more than {} of processor time (--cpu-time)", FormatDuration(limits.cpu_time.value)),
-          ""};
+          "Limit",
+          fmt::format("used more than {} of processor time (--cpu-time)", FormatDuration(limits.cpu_time.value)), ""};
       if (report == nullptr || report->killed_for == jail::KillReason::kCpuTime) return over_cpu_time;
       if (report->killed_for == jail::KillReason::kProcesses) {
         return RunError{"Limit", fmt::format("started more than {} processes (--pids)", limits.pids.value), ""};
       }
       int status_word = report->wait_status;
       if (WIFSIGNALED(status_word) && WTERMSIG(status_word) == SIGXFSZ) {
-        return RunError{"Limit", fmt::format("wrote a file larger than {} (--disk)", FormatByteSize(limits.disk.value)), ""};
+        return RunError{"Limit", fmt::format("wrote a file larger than {} (--disk)", FormatByteSize(limits.disk.value)),
+                        ""};
       }
       if (WIFEXITED(status_word) && WEXITSTATUS(status_word) != 0) {
         return RunError{"Limit", fmt::format("was refused a process over {} (--pids)", limits.pids.value), ""};
@@ -59,8 +60,8 @@ std::optional<RunError> Explain(RunStatus status, const Limits& limits, const ja
 async::Task<void> GuestRun::PumpOutput(UniqueFd pipe, Stream stream, async::Event& ended) {
   async::Descriptor source(loop_, std::move(pipe), async::Sharing::kOurs);
   std::array<char, kReadSize> buffer;
-  // Once the guest has ended, what it wrote is in the pipe. Its write end may still be open somewhere (passed to another
-  // jail over a shared directory): that is no reason to wait, nor to take more than a pipe can hold.
+  // Once the guest has ended, what it wrote is in the pipe. Its write end may still be open somewhere (passed to
+  // another jail over a shared directory): that is no reason to wait, nor to take more than a pipe can hold.
   size_t left_after_end = kLargestPipe;
   for (;;) {
     if (!ended.is_set()) (void)co_await async::FirstOf(source.Readable(), ended.Wait());
@@ -238,8 +239,7 @@ Outcome GuestRun::Judge(const End& end) {
   const bool overlooked = !limit_plan_->cpu_time_by_cgroup && cpu_ms_ > cpu_limit_ms + 100;
   const bool over_cpu = end.out_of_cpu_time || overlooked || killed_for == jail::KillReason::kCpuTime ||
                         (signaled && WTERMSIG(status) == SIGXCPU) ||
-                        (signaled && WTERMSIG(status) == SIGKILL &&
-                         cpu_ms_ >= cpu_limit_ms);
+                        (signaled && WTERMSIG(status) == SIGKILL && cpu_ms_ >= cpu_limit_ms);
   const bool over_pids =
       killed_for == jail::KillReason::kProcesses || (failed && group && group->pids_refused.value_or(0) > 0);
 

@@ -62,8 +62,7 @@ async::Task<Result<Launch::Ready>> Launch::WaitReady(bool unconfined) {
     if (!message) co_return std::unexpected(std::move(message.error()));
     if (message->size != sizeof report) co_return Err(ErrorCode::kInternal, "the launcher ended without a report");
     switch (report.kind) {
-      case jail::ReportKind::kFailed:
-        co_return std::unexpected(ExplainBuildFailure(report));
+      case jail::ReportKind::kFailed: co_return std::unexpected(ExplainBuildFailure(report));
       case jail::ReportKind::kCreated:
         if (!message->fds.empty()) init_ = os::Process::Adopt(std::move(message->fds.front()));
         break;
@@ -73,8 +72,7 @@ async::Task<Result<Launch::Ready>> Launch::WaitReady(bool unconfined) {
         ready.own_proc = report.own_proc != 0;
         is_ready = true;
         break;
-      default:
-        co_return Err(ErrorCode::kInternal, "the launcher sent an unexpected report");
+      default: co_return Err(ErrorCode::kInternal, "the launcher sent an unexpected report");
     }
   }
   co_return ready;

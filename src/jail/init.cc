@@ -151,8 +151,8 @@ class Init {
     // Closes by itself when exec succeeds.
     int status[2];
     if (pipe2(status, O_CLOEXEC) < 0) return Fail(Stage::kFork, "pipe");
-    // Out of memory, the kernel must choose the guest and not init: the child inherits the raised score. It cannot write
-    // its own, since it stays undumpable (and unreadable for other processes of the guest) until exec.
+    // Out of memory, the kernel must choose the guest and not init: the child inherits the raised score. It cannot
+    // write its own, since it stays undumpable (and unreadable for other processes of the guest) until exec.
     SetOomScore("500");
     pid_t pid = fork();
     if (pid == 0) {

@@ -47,8 +47,8 @@ int LandlockAbi();
 // seccomp.cc
 Failure LoadFilter(const JailSpec& spec);
 
-// guest.cc. One byte, not zero: zero still starts a core dump handler on the host where core_pattern is a pipe. Inherited
-// by everything inside, and before the filter, which keeps it so.
+// guest.cc. One byte, not zero: zero still starts a core dump handler on the host where core_pattern is a pipe.
+// Inherited by everything inside, and before the filter, which keeps it so.
 Failure LimitCoreDumps();
 // The last steps of a child of init; returns only on failure.
 Failure EnterGuest(const ExecSpec& exec, char* const* argv, char* const* envp, const int stdio[3], int ruleset,

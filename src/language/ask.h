@@ -25,8 +25,8 @@ struct Question {
 Question QuestionFor(const HostEnv& host, std::vector<std::string> argv);
 
 // What it wrote to standard output. An error when it could not be started, exited non-zero (the message holds the end
-// of its standard error), wrote more than 64 KiB, or took too long; its process group is then gone. kUnsupported without
-// starting it when it must not be run on the host.
+// of its standard error), wrote more than 64 KiB, or took too long; its process group is then gone. kUnsupported
+// without starting it when it must not be run on the host.
 Result<std::string> Ask(const Question& question);
 
 }  // namespace cella::language

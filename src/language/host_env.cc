@@ -2,7 +2,6 @@
 
 #include <limits.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +9,6 @@
 #include "language/host_path.h"
 #include "language/host_program.h"
 #include "language/visible.h"
-#include "os/io.h"
 
 namespace cella::language {
 namespace {
@@ -46,17 +44,17 @@ std::string FromEnviron(const char* name) {
 
 // Shims begin with "#!/usr/bin/env bash": their PATH decides what runs, too.
 std::string PathForAsking(const HostEnv& host) {
-  std::vector<std::string> active;
-  if (host.virtual_env.starts_with('/')) active.push_back(Normalize(host.virtual_env, "/"));
+  std::vector<std::string> active = NamesOf(host.virtual_env);
   std::string kept;
   for (std::string_view rest = host.path; !rest.empty();) {
     size_t colon = rest.find(':');
     std::string dir(rest.substr(0, colon));
     rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
-    if (!dir.starts_with('/') || LiesBelowAny(dir, host.guest_writable) || LiesBelowAny(dir, active) ||
-        !VirtualEnvironmentOf(Normalize(dir, "/") + "/python").empty()) {
-      continue;
-    }
+    if (!dir.starts_with('/') || LiesBelowAny(dir, host.guest_writable) || LiesBelowAny(dir, active)) continue;
+    bool environment = std::ranges::any_of(NamesOf(dir), [](const std::string& name) {
+      return !AlwaysVisible(name) && !VirtualEnvironmentOf(name + "/python").empty();
+    });
+    if (environment) continue;
     if (!kept.empty()) kept += ':';
     kept += dir;
   }
@@ -69,9 +67,8 @@ std::string ProjectPyenvVersion(const std::string& cwd) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_+";
   for (std::string dir = cwd;; dir = DirName(dir)) {
     std::string file = dir == "/" ? "/.python-version" : dir + "/.python-version";
-    struct stat info{};
-    if (::lstat(file.c_str(), &info) == 0) {
-      auto text = S_ISREG(info.st_mode) ? os::ReadFile(file, kMaxFile) : Result<std::string>("");
+    if (::access(file.c_str(), F_OK) == 0) {
+      auto text = ReadDataFile(file, kMaxFile);
       std::string versions;
       for (std::string_view rest = text ? std::string_view(*text) : std::string_view(); !rest.empty();) {
         size_t end = std::min(rest.find_first_of(" \t\r\n"), rest.size());
@@ -112,9 +109,7 @@ std::vector<std::string> HostEnv::ForAsking() const {
   return env;
 }
 
-std::string HostEnv::DirectoryForAsking() const {
-  return cwd.empty() || LiesBelowAny(cwd, guest_writable) ? "/" : cwd;
-}
+std::string HostEnv::DirectoryForAsking() const { return cwd.empty() || LiesBelowAny(cwd, guest_writable) ? "/" : cwd; }
 
 HostEnv HostEnv::FromProcess() {
   HostEnv host;

@@ -13,6 +13,7 @@
 
 #include "base/unique_fd.h"
 #include "language/visible.h"
+#include "os/io.h"
 
 namespace cella::language {
 namespace {
@@ -186,6 +187,16 @@ bool TrustedOwner(uid_t uid) {
   if (uid == 0 || uid == ::geteuid()) return true;
   struct stat root{};
   return ::stat("/", &root) == 0 && uid == root.st_uid;
+}
+
+Result<std::string> ReadDataFile(const std::string& path, uint64_t limit) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat info{};
+  if (!fd || ::fstat(fd.get(), &info) != 0) return SysErr(errno, "open '{}'", path);
+  if (!S_ISREG(info.st_mode)) return Err(ErrorCode::kUnsupported, "'{}' is not a regular file", path);
+  auto text = os::ReadFd(fd.get(), limit);
+  if (!text) return std::unexpected(std::move(text.error()).WithContext(fmt::format("'{}'", path)));
+  return text;
 }
 
 bool LiesBelowAny(const std::string& path, std::span<const std::string> dirs) {

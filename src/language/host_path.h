@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ Result<std::string> ResolveHostDirectoryForCreation(std::string_view path, std::
 // Root, ourselves, and whom "/" belongs to: in a user namespace that maps only ourselves, root's files seem to be
 // those of "nobody".
 bool TrustedOwner(uid_t uid);
+
+// The content of a file that a guest may have written: regular files only, since opening a FIFO would block.
+Result<std::string> ReadDataFile(const std::string& path, uint64_t limit);
 
 // `path`, or the real path behind it, is one of the directories or lies below one.
 bool LiesBelowAny(const std::string& path, std::span<const std::string> dirs);

@@ -23,8 +23,8 @@ Status CheckOwner(const std::string& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return SysErr(errno, "stat '{}'", path);
   if (!TrustedOwner(info.st_uid)) {
-    return Err(ErrorCode::kUnsupported, "'{}' belongs to another user (uid {}), so what it holds is not run on the host",
-               path, info.st_uid);
+    return Err(ErrorCode::kUnsupported,
+               "'{}' belongs to another user (uid {}), so what it holds is not run on the host", path, info.st_uid);
   }
   bool sticky_directory = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0;
   if ((info.st_mode & S_IWOTH) != 0 && !sticky_directory) {
@@ -34,6 +34,14 @@ Status CheckOwner(const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<std::string> NamesOf(std::string_view dir) {
+  std::vector<std::string> names;
+  if (!dir.starts_with('/')) return names;
+  names.push_back(Normalize(dir, "/"));
+  if (std::string real = RealPath(names[0]); !real.empty() && real != names[0]) names.push_back(std::move(real));
+  return names;
+}
 
 std::string VirtualEnvironmentOf(const std::string& program) {
   std::string dir = DirName(program);
@@ -45,6 +53,7 @@ std::string VirtualEnvironmentOf(const std::string& program) {
 
 Status CheckRunnable(const std::string& program, std::span<const std::string> guest_writable,
                      std::string_view virtual_env) {
+  // By both names; what lies between them, the walk below looks at.
   if (LiesBelowAny(program, guest_writable)) return InGuestDirectory(program);
   auto real = ResolveHostPath(program, guest_writable);
   if (!real) {
@@ -52,15 +61,10 @@ Status CheckRunnable(const std::string& program, std::span<const std::string> gu
     return Err(ErrorCode::kUnsupported, "'{}' is not run on the host to ask about itself: {}", program,
                real.error().message);
   }
-  if (LiesBelowAny(*real, guest_writable)) return InGuestDirectory(program);
   // What guests of earlier runs could write to is not known any more, but environments are where they usually could.
   std::string environment = VirtualEnvironmentOf(*real);
-  if (environment.empty() && virtual_env.starts_with('/')) {
-    std::vector<std::string> active = {Normalize(virtual_env, "/")};
-    if (std::string other = RealPath(active[0]); !other.empty()) active.push_back(std::move(other));
-    if (LiesBelowAny(program, active) || LiesBelowAny(*real, active)) environment = active[0];
-  }
-  if (!environment.empty()) {
+  if (std::vector<std::string> active = NamesOf(virtual_env); LiesBelowAny(program, active)) environment = active[0];
+  if (!environment.empty() && !AlwaysVisible(*real)) {
     return Err(ErrorCode::kUnsupported,
                "'{}' is a file of the virtual environment '{}', of which nothing is run on the host", program,
                environment);

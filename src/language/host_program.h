@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -16,8 +17,11 @@ namespace cella::language {
 Status CheckRunnable(const std::string& program, std::span<const std::string> guest_writable,
                      std::string_view virtual_env);
 
+// An absolute directory's literal and real path; nothing when it is relative.
+std::vector<std::string> NamesOf(std::string_view dir);
+
 // The virtual environment that a program calls its own because of where it lies (PREFIX/bin/python beside
-// PREFIX/pyvenv.cfg), else "". Lexical, as Python does it.
+// PREFIX/pyvenv.cfg), else "". By the literal path, as Python does it.
 std::string VirtualEnvironmentOf(const std::string& program);
 
 }  // namespace cella::language

@@ -131,8 +131,8 @@ TEST_F(PlanTest, JavaStartsTheClassWithMain) {
 }
 
 TEST_F(PlanTest, PythonBringsItsPrefixAndEnvironment) {
-  std::string python = FakePython(dir_, "venv", "python", "3.12.1", dir_ / "base");
-  std::filesystem::create_directories(dir_ / "base/lib/python3.12");
+  (void)FakePython(dir_, "base", "python3.12", "3.12.1");
+  std::string python = FakeVenv(dir_, "venv", dir_ / "base/bin", "3.12.1") + "/bin/python";
   options_.venv = dir_ / "venv";
   auto plan = Make("", "print(1)");
   ASSERT_TRUE(plan.has_value()) << plan.error().message;

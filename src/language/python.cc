@@ -7,7 +7,9 @@
 #include <iterator>
 #include <optional>
 
+#include "language/host_path.h"
 #include "language/python_answer.h"
+#include "language/python_environment.h"
 #include "language/python_search.h"
 #include "language/tool.h"
 #include "language/visible.h"
@@ -26,7 +28,9 @@ bool IsDirectory(const std::string& path) {
 }
 
 // "3.11" of "3.11.7".
-std::string_view Minor(std::string_view version) { return version.substr(0, version.rfind('.')); }
+std::string_view Minor(std::string_view version) {
+  return version.substr(0, version.find('.', std::min(version.find('.'), version.size() - 1) + 1));
+}
 
 // So that a strange answer does not make an arbitrary directory visible.
 bool LooksLikePrefix(const std::string& prefix, std::string_view version) {
@@ -52,6 +56,34 @@ Status AddPrefixes(const PythonAnswer& answer, VisibleSet& visible) {
   return {};
 }
 
+// The files of an environment may be a guest's work, and its links must not show directories that nobody meant: every
+// one must lead into a prefix. Only the links of a base interpreter that was asked are taken as they are.
+Status AddLinksOfEnvironment(const PythonAnswer& answer, VisibleSet& visible) {
+  for (const std::string& dir : answer.between) TRY_VOID(visible.Add(dir));
+  std::vector<std::string> base;
+  if (!answer.base_executable.empty()) base = LinkChain(answer.base_executable);
+  std::vector<std::string> chain = LinkChain(answer.executable);
+  if (answer.base_asked) {
+    for (const std::string& path : base) {
+      if (!visible.Covers(path) && !IsBelow(path, "/etc")) TRY_VOID(visible.Add(DirName(path)));
+    }
+  } else {
+    std::ranges::move(base, std::back_inserter(chain));
+  }
+  std::vector<std::string> more;
+  for (const std::string& path : chain) {
+    if (visible.Covers(path) || IsBelow(path, "/etc")) continue;
+    if (!visible.Covers(RealPath(path))) {
+      return Err(ErrorCode::kUnsupported,
+                 "its interpreter is a link to '{}', which does not belong to the installation that it was made from",
+                 path);
+    }
+    more.push_back(DirName(path));
+  }
+  for (const std::string& dir : more) TRY_VOID(visible.Add(dir));
+  return {};
+}
+
 Result<Python> Describe(const PythonAnswer& answer, const HostEnv& host) {
   Python python;
   python.executable = answer.executable;
@@ -64,6 +96,7 @@ Result<Python> Describe(const PythonAnswer& answer, const HostEnv& host) {
   VisibleSet visible(host.home);
   Status covered = [&]() -> Status {
     TRY_VOID(AddPrefixes(answer, visible));
+    if (answer.read_as_data) return AddLinksOfEnvironment(answer, visible);
     std::vector<std::string> chain = LinkChain(answer.executable);
     // A link outside every prefix (~/.local/bin/python3.12 of uv) need not be shown: the interpreter finds its prefix
     // by its real path. Not so in a virtual environment, which is recognised by the path it is called by.
@@ -106,6 +139,11 @@ Result<Python> FromVenv(const PythonRequest& request, PythonAsker& asker) {
   if (path.empty()) {
     return Err(ErrorCode::kNotFound, "'{}' is not a virtual environment: it has no bin/python", request.venv);
   }
+  if (!IsPythonEnvironment(dir)) {
+    return Err(ErrorCode::kNotFound,
+               "'{}' is not a virtual environment: it has no pyvenv.cfg; pass an interpreter with --python",
+               request.venv);
+  }
   TRY(PythonAnswer answer, asker.Ask(path));
   if (wanted && !VersionMatches(answer.version, *wanted)) {
     return Err(ErrorCode::kInvalid, "the virtual environment '{}' has Python {}, not {}", request.venv, answer.version,
@@ -131,7 +169,7 @@ Result<Python> FirstOf(const std::vector<std::string>& paths, std::string_view w
   for (const std::string& path : paths) {
     auto answer = asker.Ask(path);
     // A shim that has nothing to offer is not an obstacle, only a dead end.
-    if (!answer && IsShim(path)) continue;
+    if (!answer && IsShim(path) && !LiesBelowAny(path, host.guest_writable)) continue;
     if (answer && !wanted.empty() && !VersionMatches(answer->version, wanted)) continue;
     auto python = answer ? Describe(*answer, host) : Result<Python>(std::unexpected(std::move(answer.error())));
     if (python) return python;
@@ -176,9 +214,9 @@ Result<Python> ResolvePython(const PythonRequest& request) {
   if (!request.venv.empty()) return FromVenv(request, asker);
   if (!request.python.empty()) return Named(request.python, host, asker);
   // A VIRTUAL_ENV that was deleted meanwhile is passed over, as a shell passes it over on PATH.
-  if (host.virtual_env.starts_with('/')) {
-    std::string path = InterpreterIn(Normalize(host.virtual_env, "/"));
-    if (!path.empty()) return FromPath(path, host, asker);
+  if (std::string dir = Normalize(host.virtual_env, "/"); host.virtual_env.starts_with('/')) {
+    std::string path = InterpreterIn(dir);
+    if (!path.empty() && IsPythonEnvironment(dir)) return FromPath(path, host, asker);
   }
   std::vector<std::string> paths = FindOnPath("python3", host.path);
   std::ranges::move(FindOnPath("python", host.path), std::back_inserter(paths));

@@ -5,12 +5,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/scope_exit.h"
 #include "base/unique_fd.h"
 #include "language/ask.h"
 #include "language/filename.h"
+#include "language/host_path.h"
+#include "language/host_program.h"
+#include "language/python_environment.h"
+#include "language/python_search.h"
 #include "language/sha256.h"
 #include "language/visible.h"
 
@@ -23,7 +28,7 @@ constexpr size_t kMaxEntries = 64;
 constexpr size_t kMaxCacheBytes = 256 * 1024;
 constexpr char kCacheName[] = "pythons.json";
 // Also part of every key: a new kind of answer makes the old ones unknown.
-constexpr std::string_view kFormat = "1";
+constexpr std::string_view kFormat = "2";
 
 // -I: neither PYTHON… variables nor the current directory nor the user's packages may change the answer.
 constexpr char kScript[] =
@@ -57,18 +62,17 @@ std::string NearestVersionFile(const std::string& cwd) {
 std::string ShimState(const HostEnv& host) {
   std::string root(host.Get("PYENV_ROOT"));
   if (root.empty()) root = host.home + "/.pyenv";
-  return fmt::format("|{}|{}|{}|{}|{}|{}|{}|{}", host.Get("PYENV_VERSION"), host.Get("ASDF_PYTHON_VERSION"),
+  return fmt::format("|{}|{}|{}|{}|{}|{}|{}|{}|{}", host.Get("PYENV_VERSION"), host.Get("ASDF_PYTHON_VERSION"),
                      host.Get("MISE_PYTHON_VERSION"), Stamp(root + "/version"), Stamp(root + "/versions"),
-                     NearestVersionFile(host.cwd), Stamp(host.home + "/.tool-versions"), host.path);
+                     NearestVersionFile(host.cwd), Stamp(host.home + "/.tool-versions"), host.path,
+                     host.DirectoryForAsking() == host.cwd);
 }
 
 // The key of a path in its present state; "" when it is no executable file.
 std::string KeyOf(const std::string& path, const HostEnv& host) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || ::access(path.c_str(), X_OK) != 0) return {};
-  // A virtual environment made anew over an old one keeps its path and perhaps its interpreter.
-  std::string state = fmt::format("{}|{}|{}|{}|{}|{}", kFormat, path, Mtime(info), info.st_size, info.st_ino,
-                                  Stamp(DirName(DirName(path)) + "/pyvenv.cfg"));
+  std::string state = fmt::format("{}|{}|{}|{}|{}", kFormat, path, Mtime(info), info.st_size, info.st_ino);
   if (IsShim(path)) state += ShimState(host);
   return Sha256Hex(state);
 }
@@ -111,8 +115,7 @@ std::string EntryLine(const std::string& key, const std::string& path, const Res
 }
 
 Result<PythonAnswer> AskNow(const std::string& path, const HostEnv& host) {
-  Question question{.argv = {path, "-I", "-c", kScript}, .env = host.ForAsking(), .cwd = host.cwd};
-  auto text = language::Ask(question);
+  auto text = language::Ask(QuestionFor(host, {path, "-I", "-c", kScript}));
   if (!text && text.error().message.contains("Unknown option: -I")) {
     return Err(ErrorCode::kUnsupported, "'{}' is not Python 3.4 or later", path);
   }
@@ -135,6 +138,23 @@ bool MakeDirectories(const std::string& dir) {
     if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) return false;
     if (slash == std::string::npos) return true;
   }
+}
+
+// It lies where the system, the user's version managers or the user's PATH have their programs. Literally: a link from
+// elsewhere to there may be changed at any moment.
+bool Vouched(const std::string& interpreter, const HostEnv& host) {
+  if (AlwaysVisible(interpreter) || IsBelow(interpreter, "/nix/store")) return true;
+  for (const std::string& root : PythonRoots(host)) {
+    std::vector<std::string> names = NamesOf(root);
+    if (std::ranges::any_of(names, [&](const std::string& name) { return IsBelow(interpreter, name); })) return true;
+  }
+  for (std::string_view rest = host.path; !rest.empty();) {
+    size_t colon = rest.find(':');
+    std::vector<std::string> names = NamesOf(rest.substr(0, colon));
+    rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
+    if (std::ranges::find(names, DirName(interpreter)) != names.end()) return true;
+  }
+  return false;
 }
 
 // All or nothing: readers see the old file or the new one. Failing is not an error: the next start asks again.
@@ -161,12 +181,13 @@ bool IsShim(const std::string& path) {
   return fd && ::read(fd.get(), start, sizeof(start)) == 2 && start[0] == '#' && start[1] == '!';
 }
 
-PythonAsker::PythonAsker(const HostEnv& host) : host_(host) {}
+PythonAsker::PythonAsker(const HostEnv& host)
+    : host_(host), cache_dir_(LiesBelowAny(host.cache_dir, host.guest_writable) ? "" : host.cache_dir) {}
 
 void PythonAsker::LoadCache() {
   loaded_ = true;
-  if (!host_.cache_dir.starts_with('/')) return;
-  UniqueFd fd(::open((host_.cache_dir + "/" + kCacheName).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!cache_dir_.starts_with('/')) return;
+  UniqueFd fd(::open((cache_dir_ + "/" + kCacheName).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat info{};
   if (!fd || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || !Trusted(info)) return;
   if (info.st_size <= 0 || static_cast<size_t>(info.st_size) > kMaxCacheBytes) return;
@@ -193,7 +214,7 @@ std::optional<Result<PythonAnswer>> PythonAsker::Recall(const std::string& key) 
 }
 
 void PythonAsker::Remember(const std::string& key, const std::string& path, const Result<PythonAnswer>& answer) {
-  if (!host_.cache_dir.starts_with('/')) return;
+  if (!cache_dir_.starts_with('/')) return;
   // Another process may have added to it meanwhile; the last of two writers at the same moment wins.
   LoadCache();
   std::vector<std::string> lines = {EntryLine(key, path, answer)};
@@ -214,10 +235,12 @@ void PythonAsker::Remember(const std::string& key, const std::string& path, cons
     }
   }
   cache_ = fmt::format("{{\"format\":{},\"pythons\":[\n{}\n]}}\n", kFormat, fmt::join(lines, ",\n"));
-  ReplaceFile(host_.cache_dir, cache_);
+  ReplaceFile(cache_dir_, cache_);
 }
 
-Result<PythonAnswer> PythonAsker::Ask(const std::string& path) {
+Result<PythonAnswer> PythonAsker::AskProgram(const std::string& path) {
+  // Also before a remembered answer is taken, so that the second run is refused like the first.
+  TRY_VOID(CheckRunnable(path, host_.guest_writable, host_.virtual_env));
   std::string key = KeyOf(path, host_);
   if (key.empty()) return Err(ErrorCode::kNotFound, "'{}' is not an executable file", path);
   if (auto known = Recall(key)) return *known;
@@ -225,6 +248,65 @@ Result<PythonAnswer> PythonAsker::Ask(const std::string& path) {
   // That a shim has nothing to offer is worth knowing, since asking it costs most. A slow machine is no answer.
   if (answer || (answer.error().code == ErrorCode::kUnsupported && IsShim(path))) Remember(key, path, answer);
   return answer;
+}
+
+Result<PythonAnswer> PythonAsker::DescribeVenv(const std::string& path, const std::string& dir) {
+  TRY(VenvBase base, FindVenvBase(dir, host_));
+  PythonAnswer answer;
+  answer.read_as_data = true;
+  answer.executable = path;
+  answer.prefix = dir;
+  answer.exec_prefix = dir;
+  answer.base_executable = base.executable;
+  answer.between = std::move(base.between);
+  if (Vouched(base.executable, host_)) {
+    TRY(PythonAnswer asked, AskProgram(base.executable));
+    answer.base_asked = true;
+    answer.version = asked.version;
+    answer.base_prefix = asked.base_prefix;
+    answer.base_exec_prefix = asked.base_exec_prefix;
+    return answer;
+  }
+  // It will run in the jail only, but what is wrong with it is better told now.
+  if (LiesBelowAny(base.executable, host_.guest_writable)) {
+    return std::unexpected(CheckRunnable(base.executable, host_.guest_writable, "").error());
+  }
+  if (base.version.empty()) {
+    return Err(ErrorCode::kUnsupported, "pyvenv.cfg does not tell the version of '{}'; put its directory on PATH",
+               base.executable);
+  }
+  std::string minor = base.version.substr(0, base.version.find('.', base.version.find('.') + 1));
+  answer.version = std::move(base.version);
+  // By its literal path where the library is there; else it is a link to another installation's.
+  answer.base_prefix = DirName(DirName(base.executable));
+  if (Stamp(fmt::format("{}/lib/python{}", answer.base_prefix, minor)).empty()) {
+    answer.base_prefix = DirName(DirName(RealPath(base.executable)));
+  }
+  answer.base_exec_prefix = answer.base_prefix;
+  return answer;
+}
+
+Result<PythonAnswer> PythonAsker::Ask(const std::string& path) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || ::access(path.c_str(), X_OK) != 0) {
+    return Err(ErrorCode::kNotFound, "'{}' is not an executable file", path);
+  }
+  if (std::string dir = VirtualEnvironmentOf(path); !dir.empty()) {
+    auto answer = DescribeVenv(path, dir);
+    if (answer) return answer;
+    return std::unexpected(std::move(answer.error()).WithContext(fmt::format("the virtual environment '{}'", dir)));
+  }
+  std::string prefix = DirName(DirName(path));
+  if (std::optional<std::string> version = CondaPythonVersion(prefix)) {
+    TRY_VOID(ResolveHostPath(prefix, host_.guest_writable));
+    PythonAnswer answer;
+    answer.read_as_data = true;
+    answer.executable = path;
+    answer.version = *version;
+    answer.prefix = answer.base_prefix = answer.exec_prefix = answer.base_exec_prefix = prefix;
+    return answer;
+  }
+  return AskProgram(path);
 }
 
 }  // namespace cella::language

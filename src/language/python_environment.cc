@@ -1,7 +1,6 @@
 #include "language/python_environment.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,11 +8,9 @@
 #include <cctype>
 #include <memory>
 
-#include "base/unique_fd.h"
 #include "language/host_path.h"
 #include "language/host_program.h"
 #include "language/visible.h"
-#include "os/io.h"
 
 namespace cella::language {
 namespace {
@@ -64,14 +61,8 @@ bool IsExecutableFile(const std::string& path) {
 
 Result<VenvConfig> ReadVenvConfig(const std::string& dir) {
   std::string path = dir + "/pyvenv.cfg";
-  // A guest may have left a FIFO there.
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat info{};
-  if (!fd || ::fstat(fd.get(), &info) != 0) return SysErr(errno, "open '{}'", path);
-  if (!S_ISREG(info.st_mode)) return Err(ErrorCode::kUnsupported, "'{}' is not a regular file", path);
-  auto text = os::ReadFd(fd.get(), kMaxConfig);
-  if (!text) return std::unexpected(std::move(text.error()).WithContext(fmt::format("'{}'", path)));
-  VenvConfig config = ParseVenvConfig(*text);
+  TRY(std::string text, ReadDataFile(path, kMaxConfig));
+  VenvConfig config = ParseVenvConfig(text);
   if (!config.home.starts_with('/') || config.home.contains('\0')) {
     return Err(ErrorCode::kUnsupported, "'{}' does not say where its base interpreter is (home = …)", path);
   }
@@ -120,8 +111,7 @@ VenvConfig ParseVenvConfig(std::string_view text) {
       if (std::string_view name = BaseName(value); IsInterpreterName(name)) set_once(config.executable, name);
     }
   }
-  // Of virtualenv, "version" is its own.
-  if (!version_info.empty()) config.version = version_info;
+  if (config.version.empty()) config.version = version_info;
   return config;
 }
 
@@ -135,8 +125,8 @@ Result<VenvBase> FindVenvBase(const std::string& dir, const HostEnv& host) {
     if (depth == 0) base.version = config.version;
     base.executable = BaseInterpreter(config);
     if (base.executable.empty()) {
-      return Err(ErrorCode::kUnsupported, "the virtual environment '{}' was made from an interpreter in '{}', where none is",
-                 at, config.home);
+      return Err(ErrorCode::kUnsupported,
+                 "the virtual environment '{}' was made from an interpreter in '{}', where none is", at, config.home);
     }
     at = VirtualEnvironmentOf(base.executable);
     if (at.empty()) return base;

@@ -23,9 +23,9 @@ VenvConfig ParseVenvConfig(std::string_view text);
 
 // What an environment rests on.
 struct VenvBase {
-  std::string executable;             // the base interpreter, in no virtual environment
-  std::string version;                // by pyvenv.cfg; may be empty
-  std::vector<std::string> between;   // environments that this one was made from, if any
+  std::string executable;            // the base interpreter, in no virtual environment
+  std::string version;               // by pyvenv.cfg; may be empty
+  std::vector<std::string> between;  // environments that this one was made from, if any
 };
 
 // `dir` is the environment's directory. kUnsupported: its pyvenv.cfg does not lead to an interpreter. kInvalid: a link

@@ -58,7 +58,7 @@ TEST_F(PythonTest, BrokenPythonOnPathIsPassedOver) {
 
 TEST_F(PythonTest, ActiveEnvironmentOutranksPathUnlessItIsGone) {
   std::string on_path = FakePython(dir_, "plain", "python3", "3.12.1");
-  std::string active = FakePython(dir_, "venv", "python", "3.12.1", dir_ / "plain");
+  std::string active = FakeVenv(dir_, "venv", dir_ / "plain/bin", "3.12.1") + "/bin/python";
   request_.host.path = dir_ / "plain/bin";
   request_.host.virtual_env = dir_ / "venv";
   auto python = Resolve();
@@ -108,7 +108,9 @@ TEST_F(PythonTest, NameIsLookedUpOnPath) {
 }
 
 TEST_F(PythonTest, EnvironmentAndInterpreterMustAgree) {
-  (void)FakePython(dir_, "venv", "python", "3.11.7");
+  (void)FakePython(dir_, "py", "python3.11", "3.11.7");
+  (void)FakeVenv(dir_, "venv", dir_ / "py/bin", "3.11.6");
+  request_.host.path = dir_ / "py/bin";
   EXPECT_EQ(Message("3.11", dir_ / "venv"), "ok");
   EXPECT_THAT(Message("3.12", dir_ / "venv"), HasSubstr("has Python 3.11.7, not 3.12"));
   EXPECT_EQ(Resolve("/usr/bin/python3", dir_ / "venv").error().code, ErrorCode::kInvalid);
@@ -139,8 +141,10 @@ TEST_F(PythonTest, LinkedVersionDirectoryIsShownByBothNames) {
   // As uv has it: cpython-3.12 -> cpython-3.12.5, and environments refer to the former.
   (void)FakePython(dir_, "uv/cpython-3.12.5", "python3.12", "3.12.5");
   std::string link = dir_.Link("uv/cpython-3.12", "cpython-3.12.5");
-  (void)FakePython(dir_, "venv", "python", "3.12.5", link);
-  EXPECT_THAT(Resolve("", dir_ / "venv")->visible, ElementsAre(link, dir_ / "uv/cpython-3.12.5", dir_ / "venv"));
+  (void)FakeVenv(dir_, "venv", link + "/bin", "3.12.5");
+  auto python = Resolve("", dir_ / "venv");
+  ASSERT_TRUE(python.has_value()) << python.error().message;
+  EXPECT_THAT(python->visible, ElementsAre(link, dir_ / "uv/cpython-3.12.5", dir_ / "venv"));
 }
 
 TEST_F(PythonTest, LinkOutsideThePrefixIsReplacedByTheRealInterpreter) {

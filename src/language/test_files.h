@@ -75,6 +75,16 @@ inline std::string FakePython(const TempDir& dir, std::string_view prefix, std::
   return dir.Script(path, fmt::format("echo {} >> '{}/asked'\nprintf '%s' '{}'", path, dir.path(), json));
 }
 
+// A virtual environment DIR/NAME that was made from an interpreter in `home`, as a guest may have left it: whoever runs
+// something of it makes the file `escaped`.
+inline std::string FakeVenv(const TempDir& dir, std::string_view name, std::string_view home,
+                            std::string_view version) {
+  std::string body = fmt::format("touch '{}/escaped'", dir.path());
+  for (const char* program : {"python", "python3"}) (void)dir.Script(fmt::format("{}/bin/{}", name, program), body);
+  (void)dir.Write(fmt::format("{}/pyvenv.cfg", name), fmt::format("home = {}\nversion = {}\n", home, version));
+  return dir / name;
+}
+
 inline HostEnv FakeHost(const TempDir& dir) {
   HostEnv host;
   host.path = dir / "bin";

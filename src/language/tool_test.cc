@@ -27,6 +27,57 @@ TEST_F(ToolTest, OnlyExecutableFilesOnAbsoluteElementsAreFound) {
   EXPECT_THAT(FindOnPath("tool", ""), IsEmpty());
 }
 
+TEST_F(ToolTest, ElementsOfPathThatGuestsMayWriteToAreSkipped) {
+  (void)dir_.Script("work/bin/node", "");
+  std::string good = dir_.Script("opt/bin/node", "");
+  (void)dir_.Link("alias", "work/bin");
+  host_.path = fmt::format("{}:{}:{}", dir_ / "work/bin", dir_ / "alias", dir_ / "opt/bin");
+  EXPECT_EQ(FindOnPath("node", host_).size(), 3u);
+  host_.guest_writable = {dir_ / "work"};
+  EXPECT_THAT(FindOnPath("node", host_), ElementsAre(good));
+  EXPECT_EQ(LocateTool("node", host_, {})->program, good);
+}
+
+TEST_F(ToolTest, WhatGuestsMayWriteIsNotAsked) {
+  std::string tool = dir_.Script("work/node", fmt::format("touch '{}'; echo v99", dir_ / "escaped"));
+  (void)dir_.Link("bin/node", tool);
+  (void)dir_.Link("shims/node", tool);
+  host_.guest_writable = {dir_ / "work"};
+  EXPECT_EQ(HasVersion(tool, "22", host_).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(HasVersion(dir_ / "bin/node", "22", host_).error().code, ErrorCode::kUnsupported);
+  host_.path = dir_ / "shims";
+  EXPECT_EQ(LocateTool("node", host_, {{"{tool}"}, AskGives::kProgram}).error().code, ErrorCode::kUnsupported);
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "escaped"));
+}
+
+TEST_F(ToolTest, ShimIsNotLedAstrayByWhatGuestsMayWrite) {
+  // Its interpreter, its own directory and the files of the current one are all that decides.
+  (void)dir_.Script("work/bin/sh", fmt::format("touch '{}'", dir_ / "escaped"));
+  (void)dir_.Script("opt/bin/rustc", "");
+  (void)dir_.Write("shims/rustc",
+                   fmt::format("#!/usr/bin/env sh\nenv > '{}'; pwd > '{}'; echo '{}'\n", dir_ / "env", dir_ / "cwd",
+                               dir_ / "opt/bin/rustc"),
+                   0755);
+  host_.guest_writable = {dir_ / "work"};
+  host_.cwd = dir_ / "work";
+  host_.path = fmt::format("{}:{}:relative:/usr/bin:/bin", dir_ / "work/bin", dir_ / "shims");
+  host_.variables = {{"RUSTUP_HOME", dir_ / "work/rustup"}, {"CARGO_HOME", dir_ / "cargo"}};
+  (void)dir_.Write("work/.python-version", "3.12.1\n3.11\n");
+  auto tool = LocateTool("rustc", host_, {{"{tool}"}, AskGives::kProgram});
+  ASSERT_TRUE(tool.has_value()) << tool.error().message;
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "escaped"));
+  EXPECT_EQ(dir_.Read("cwd"), "/\n");
+  std::string env = dir_.Read("env");
+  EXPECT_THAT(env, HasSubstr(fmt::format("PATH={}:/usr/bin:/bin\n", dir_ / "shims")));
+  EXPECT_THAT(env, HasSubstr("CARGO_HOME="));
+  EXPECT_THAT(env, ::testing::Not(HasSubstr("RUSTUP_HOME=")));
+  EXPECT_THAT(env, HasSubstr("PYENV_VERSION=3.12.1:3.11\n")) << "the project's choice is kept, as data";
+  for (const char* evil : {"../../work/evil", "/work/evil", ".hidden", "3.12:../x", "$(x)"}) {
+    (void)dir_.Write("work/.python-version", evil);
+    EXPECT_THAT(host_.ForAsking(), ::testing::Each(::testing::Not(::testing::StartsWith("PYENV_VERSION")))) << evil;
+  }
+}
+
 TEST_F(ToolTest, ToolOfTheSystemNeedsNothing) {
   host_.path = "/usr/bin:/bin";
   auto tool = LocateTool("env", host_, {});

@@ -65,7 +65,8 @@ void LocalScratch::Sweep(const std::string& parent) {
     const char* end = rest.data() + rest.size();
     auto zeroth = std::from_chars(rest.data(), end, pid_namespace);
     // In another pid namespace (a container that shares the directory) the number says nothing to us.
-    if (zeroth.ec != std::errc() || zeroth.ptr == end || *zeroth.ptr != '-' || pid_namespace != PidNamespace()) continue;
+    if (zeroth.ec != std::errc() || zeroth.ptr == end || *zeroth.ptr != '-' || pid_namespace != PidNamespace())
+      continue;
     auto first = std::from_chars(zeroth.ptr + 1, end, pid);
     if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') continue;
     auto second = std::from_chars(first.ptr + 1, end, start);

@@ -24,9 +24,8 @@ constexpr std::string_view kNsswitch =
 
 // Below /etc: the linker's cache, links of update-alternatives (numerical libraries are found through them),
 // certificates, time zone, names of ports and protocols.
-constexpr const char* kEtcEntries[] = {"ld.so.cache",     "alternatives",     "ssl/certs", "ssl/openssl.cnf",
-                                       "pki/tls/certs",   "pki/ca-trust",     "localtime", "services",
-                                       "protocols"};
+constexpr const char* kEtcEntries[] = {"ld.so.cache",  "alternatives", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
+                                       "pki/ca-trust", "localtime",    "services",  "protocols"};
 constexpr const char* kEtcForNetwork[] = {"resolv.conf", "gai.conf"};
 constexpr const char* kDevices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
 

@@ -50,6 +50,16 @@ Status CheckWorkdir(const std::string& path) {
   return {};
 }
 
+// Nothing from there is run on the host.
+std::vector<std::string> GuestWritable(const Policy& policy) {
+  std::vector<std::string> paths;
+  if (!policy.workdir.empty()) paths.push_back(policy.workdir);
+  for (const Mount& mount : policy.mounts) {
+    if (mount.mode == MountMode::kReadWrite) paths.push_back(mount.source);
+  }
+  return paths;
+}
+
 // Where init has no /proc, what depends on its watch has no mechanism left.
 Status CheckWatch(const Policy& policy, LimitPlan* limits, const Launch::Ready& ready) {
   if (ready.own_proc) return {};
@@ -77,7 +87,9 @@ async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink&
   // Declared before the launch: the group is removed after everything in it is gone.
   os::Cgroup cgroup;
   CO_TRY(Launch launch, context_.TakeLaunch());
-  CO_TRY(language::Plan plan, MakePlan(context_.table, context_.host, request, "/tmp"));
+  language::HostEnv host = context_.host;
+  host.guest_writable = GuestWritable(policy);
+  CO_TRY(language::Plan plan, MakePlan(context_.table, host, request, "/tmp"));
   CO_TRY_VOID(CheckWorkdir(policy.workdir));
   CO_TRY(BuildIdentity identity, ChooseIdentity(static_cast<uint32_t>(getpid())));
   const bool private_workspace = policy.workdir.empty();

@@ -424,11 +424,10 @@ std::vector<Rule> CheckedRules() {
 
   // Init has the guest's user id (an ordinary user has only one to map), so these would be allowed on it.
   // The core size stays as it is, and saying otherwise has no effect: at zero, a crash would start the host's handler.
-  rules.push_back({"prlimit64",
-                   {{0, Test::kIn, {kInit}, Refuse(EPERM)},
-                    {2, Test::kIn, {0}, kAllow},
-                    {1, Test::kIn, {RLIMIT_CORE}, Refuse(0)}},
-                   kAllow});
+  rules.push_back(
+      {"prlimit64",
+       {{0, Test::kIn, {kInit}, Refuse(EPERM)}, {2, Test::kIn, {0}, kAllow}, {1, Test::kIn, {RLIMIT_CORE}, Refuse(0)}},
+       kAllow});
   rules.push_back({"setrlimit", {{0, Test::kIn, {RLIMIT_CORE}, Refuse(0)}}, kAllow});
   rules.push_back(NotOnInit("sched_setaffinity"));
   rules.push_back(NotOnInit("sched_setscheduler"));
