@@ -25,7 +25,7 @@ endef
 unexport CODE
 export CELLA_MAKE_CODE := $(or $(value CODE),$(DEMO))
 
-.PHONY: build run test bench install uninstall format tidy lint clean help setup setup-test
+.PHONY: build run test test-vm bench install uninstall format tidy lint clean help setup setup-test
 
 build: setup  ## Build the release programs into build/release/bin/ (the default)
 	@tools/build.sh release programs $(if $(wildcard build/release/build.ninja),,-DCELLA_BUILD_TESTS=OFF)
@@ -44,6 +44,10 @@ test: lint  ## Run everything: format, layers, clang-tidy, sanitizers, unit, int
 	@echo "== unit, integration and security tests of the release build" >&2
 	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^(unit|integration|security)$$' \
 	  --output-junit test-results.xml
+
+test-vm: build  ## Boot a kernel with cgroup v2 alone under QEMU, and test the limits there (not part of test)
+	@tools/setup.sh vm
+	@tests/vm/run.sh
 
 lint: setup-test  ## Check format and layers
 	@echo "== checking format and layers" >&2
@@ -71,7 +75,7 @@ clean:  ## Remove all build output
 	rm -rf build
 
 help:  ## Show this list
-	@sed -n 's/^\([a-z]*\):.*  ## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
 	  printf '  make %-10s %s\n' "$$name" "$$text"; done
 
 setup:

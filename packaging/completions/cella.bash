@@ -14,7 +14,7 @@ _cella() {
   case $command in
     '') words='run doctor bench version --help --version' ;;
     doctor) words='--json --help' ;;
-    bench) words='--json --svg --help' ;;
+    bench) words='--json --svg --runs --python --image --help' ;;
     version) words='--help' ;;
     run)
       case $prev in
@@ -40,8 +40,8 @@ _cella() {
           mapfile -t COMPREPLY < <(compgen -e -S = -- "$cur")
           return
           ;;
-        -c | --timeout | --cpu-time | --memory | --cpus | --pids | --disk | --open-files | --output-limit | --image | \
-          --kernel) return ;;
+        -c | --timeout | --cpu-time | --memory | --cpus | --pids | --disk | --open-files | --output-limit | \
+          --code) return ;;
       esac
       if [[ -z $words && $cur != -* ]]; then
         compopt -o filenames
@@ -49,8 +49,8 @@ _cella() {
         return
       fi
       words=${words:-'-c --lang --executor --timeout --cpu-time --memory --cpus --pids --disk --open-files --output-limit
-        --network --env --pass-env --inherit-env --mount --workdir --file --out --venv --python --rootfs --image
-        --kernel --best-effort --json --events --summary --help'}
+        --network --env --pass-env --inherit-env --mount --workdir --file --out --venv --python --rootfs
+        --code --best-effort --json --events --summary --help'}
       ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -62,6 +62,7 @@ Result<std::vector<Contender>> Contenders(const BenchOptions& options, int null)
   language::PythonRequest request;
   request.python = options.python;
   request.host = host;
+  request.host.virtual_env.clear();  // it is run bare, on the host: only what was asked for by name
   TRY(language::Python python, language::ResolvePython(request));
   TRY(std::string here, os::ProgramDirectory());
 

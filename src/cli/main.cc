@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,10 +16,16 @@
 namespace {
 
 constexpr const char* kVersion = CELLA_VERSION;
+constexpr rlim_t kEnoughFiles = 1024;
 
 // What follows the first "--" belongs to the guest's program and is none of our options.
 std::vector<std::string> TakeProgramArguments(std::vector<std::string>* arguments) {
   auto separator = std::ranges::find(*arguments, "--");
+  // "-c --" runs the code "--".
+  if (separator != arguments->begin() && separator != arguments->end()) {
+    const std::string& before = *(separator - 1);
+    if (before == "-c" || before == "--code") separator = std::find(separator + 1, arguments->end(), "--");
+  }
   if (separator == arguments->end()) return {};
   std::vector<std::string> program(separator + 1, arguments->end());
   arguments->erase(separator, arguments->end());
@@ -73,6 +80,16 @@ int main(int argc, char** argv) {
   // Never with more rights than whoever started it: it reads files and mounts directories as it is told.
   if (getauxval(AT_SECURE) != 0) return 126;
   EnsureStandardStreams();
+  // A mask that we inherited would keep signals from us.
+  sigset_t none;
+  sigemptyset(&none);
+  (void)sigprocmask(SIG_SETMASK, &none, nullptr);
+  // A run needs a few dozen descriptors; a guest gets its own limit.
+  rlimit files = {};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < kEnoughFiles) {
+    files.rlim_cur = std::min<rlim_t>(files.rlim_max, kEnoughFiles);
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+  }
   // What cannot be written is an answer of write(), not our end.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);

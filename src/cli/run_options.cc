@@ -20,9 +20,9 @@ namespace {
 constexpr uint64_t kMaxInputFile = uint64_t{1} << 30;
 
 template <typename T, typename Parse>
-Status Apply(const char* option, const std::string& text, Parse parse, Limit<T>* limit) {
-  if (text.empty()) return {};
-  auto value = parse(text);
+Status Apply(const char* option, const std::optional<std::string>& text, Parse parse, Limit<T>* limit) {
+  if (!text) return {};
+  auto value = parse(*text);
   if (!value) return std::unexpected(std::move(value.error()).WithContext(option));
   *limit = {*value, true};
   return {};
@@ -36,8 +36,8 @@ Status ParseLimits(const RunOptions& options, Limits* limits) {
   TRY_VOID(Apply("--disk", options.disk, ParseByteSize, &limits->disk));
   TRY_VOID(Apply("--open-files", options.open_files, ParseCount, &limits->open_files));
   TRY_VOID(Apply("--output-limit", options.output_limit, ParseByteSize, &limits->output));
-  if (!options.cpus.empty()) {
-    auto cpus = ParseCpus(options.cpus);
+  if (options.cpus) {
+    auto cpus = ParseCpus(*options.cpus);
     if (!cpus) return std::unexpected(std::move(cpus.error()).WithContext("--cpus"));
     limits->cpus = *cpus;
   }
@@ -108,7 +108,12 @@ Status ResolvePaths(const Paths& guest_writable, executor::RunRequest* request) 
   for (Mount& mount : policy.mounts) TRY_VOID(Resolve("--mount", &mount.source, guest_writable));
   if (!request->out_dir.empty()) {
     auto out = language::ResolveHostDirectoryForCreation(request->out_dir, guest_writable);
-    if (!out) return std::unexpected(std::move(out.error()).WithContext("--out"));
+    if (!out) {
+      // Not a missing file or interpreter: a place to write to that is none.
+      Error error = std::move(out.error()).WithContext("--out");
+      error.code = ErrorCode::kInvalid;
+      return std::unexpected(std::move(error));
+    }
     request->out_dir = std::move(*out);
   }
   return {};
@@ -127,6 +132,14 @@ Result<executor::InputFile> ReadInputFile(const std::string& text, const Paths& 
   return executor::InputFile{*checked, std::move(*content), access(source.c_str(), X_OK) == 0};
 }
 
+// Reading stops at the limit, so nobody knows how large it is.
+Error TooLargeOr(Error error) {
+  if (error.code != ErrorCode::kInvalid || error.sys_errno != 0) return error;
+  return Error{
+      ErrorCode::kInvalid,
+      fmt::format("the code is larger than {}, and no more is accepted", FormatByteSize(language::kMaxCodeBytes)), 0};
+}
+
 Status ReadCode(const RunOptions& options, const Paths& guest_writable, executor::RunRequest* request) {
   if (options.has_code && !options.file.empty()) {
     return Err(ErrorCode::kInvalid, "give either a file or -c CODE, not both (program arguments follow '--')");
@@ -142,7 +155,7 @@ Status ReadCode(const RunOptions& options, const Paths& guest_writable, executor
   const uint64_t limit = language::kMaxCodeBytes + 1;
   if (options.file == "-") {
     auto code = os::ReadFd(STDIN_FILENO, limit);
-    if (!code) return std::unexpected(std::move(code.error()).WithContext("standard input"));
+    if (!code) return std::unexpected(TooLargeOr(std::move(code.error()).WithContext("standard input")));
     request->block.code = std::move(*code);
     return {};
   }
@@ -152,7 +165,9 @@ Status ReadCode(const RunOptions& options, const Paths& guest_writable, executor
   }
   auto resolved = language::ResolveHostPath(options.file, guest_writable);
   if (!resolved) return std::unexpected(std::move(resolved.error()));
-  TRY(request->block.code, os::ReadFile(*resolved, limit));
+  auto code = os::ReadFile(*resolved, limit);
+  if (!code) return std::unexpected(TooLargeOr(std::move(code.error())));
+  request->block.code = std::move(*code);
   request->file_name = options.file.substr(options.file.rfind('/') + 1);
   return {};
 }
@@ -162,6 +177,15 @@ Result<UniqueFd> PassedInput(const RunOptions& options) {
   UniqueFd input(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
   if (!input && errno != EBADF) return SysErr(errno, "standard input");
   return input;  // a closed standard input reads as empty
+}
+
+}  // namespace
+
+namespace {
+
+// CLI11 takes an empty value for an optional as "not given"; we want to know.
+CLI::Option* Text(CLI::App& command, const char* name, std::optional<std::string>* value, const char* help) {
+  return command.add_option_function<std::string>(name, [value](const std::string& text) { *value = text; }, help);
 }
 
 }  // namespace
@@ -180,14 +204,14 @@ void DeclareRunOptions(CLI::App& command, RunOptions* o) {
       ->check(CLI::IsMember({"sandbox", "local"}));
 
   const std::string limits = "Limits";
-  command.add_option("--timeout", o->timeout, "Wall time (60s)")->group(limits);
-  command.add_option("--cpu-time", o->cpu_time, "Processor time of all processes (60s)")->group(limits);
-  command.add_option("--memory", o->memory, "Memory of all processes, no swap (1g)")->group(limits);
-  command.add_option("--cpus", o->cpus, "Share of processors, e.g. 1.5 (all)")->group(limits);
-  command.add_option("--pids", o->pids, "Processes and threads (128)")->group(limits);
-  command.add_option("--disk", o->disk, "Files written, and the size of one (1g)")->group(limits);
-  command.add_option("--open-files", o->open_files, "Open files per process (1024)")->group(limits);
-  command.add_option("--output-limit", o->output_limit, "Kept bytes of each output stream (1m; plain output: all)")
+  Text(command, "--timeout", &o->timeout, "Wall time (60s)")->group(limits);
+  Text(command, "--cpu-time", &o->cpu_time, "Processor time of all processes (60s)")->group(limits);
+  Text(command, "--memory", &o->memory, "Memory of all processes, no swap (1g)")->group(limits);
+  Text(command, "--cpus", &o->cpus, "Share of processors, e.g. 1.5 (all)")->group(limits);
+  Text(command, "--pids", &o->pids, "Processes and threads (128)")->group(limits);
+  Text(command, "--disk", &o->disk, "Files written, and the size of one (1g)")->group(limits);
+  Text(command, "--open-files", &o->open_files, "Open files per process (1024)")->group(limits);
+  Text(command, "--output-limit", &o->output_limit, "Kept bytes of each output stream (1m; plain output: all)")
       ->group(limits);
   command.add_flag("--best-effort", o->best_effort, "Report limits that cannot be enforced instead of refusing")
       ->group(limits);
@@ -203,14 +227,14 @@ void DeclareRunOptions(CLI::App& command, RunOptions* o) {
       ->allow_extra_args(false)
       ->group(inside);
   command.add_flag("--inherit-env", o->inherit_env, "local: pass your whole environment")->group(inside);
-  command.add_option("--workdir", o->workdir, "Use this directory, writable, as the workspace")->group(inside);
+  Text(command, "--workdir", &o->workdir, "Use this directory, writable, as the workspace")->group(inside);
   command.add_option("--mount", o->mounts, "Show a host path: SOURCE:TARGET[:ro|rw] (repeatable)")
       ->allow_extra_args(false)
       ->group(inside);
   command.add_option("--file", o->files, "Copy a file in: SOURCE[:NAME] (repeatable)")
       ->allow_extra_args(false)
       ->group(inside);
-  command.add_option("--out", o->out, "Copy files that the run made or changed to this directory")->group(inside);
+  Text(command, "--out", &o->out, "Copy files that the run made or changed to this directory")->group(inside);
   command.add_option("--python", o->python, "Interpreter: a version (3.12) or a path")->group(inside);
   command.add_option("--venv", o->venv, "Python virtual environment")->group(inside);
   command.add_option("--rootfs", o->rootfs, "Another root tree (debootstrap, an unpacked image)")->group(inside);
@@ -226,7 +250,7 @@ void DeclareRunOptions(CLI::App& command, RunOptions* o) {
       "\n"
       "Examples:\n"
       "  cella run -c 'print(6 * 7)'\n"
-      "  cella run script.py --memory 256m --timeout 10s -- --verbose input.csv\n"
+      "  cella run script.py --memory 256m --timeout 10s -- -v input.csv\n"
       "  cella run main.rs --file data.txt --out results\n"
       "  echo 'puts 1' | cella run --lang ruby -\n"
       "\n"
@@ -239,7 +263,7 @@ Result<ParsedRun> ParseRun(const RunOptions& options) {
   run.executor = options.executor == "local" ? ExecutorKind::kLocal : ExecutorKind::kSandbox;
   run.rendering = options.json ? Rendering::kJson : options.events ? Rendering::kEvents : Rendering::kPlain;
   run.summary = options.summary;
-  run.cap_plain_output = !options.output_limit.empty();
+  run.cap_plain_output = options.output_limit.has_value();
 
   executor::RunRequest& request = run.request;
   Policy& policy = request.policy;
@@ -257,7 +281,9 @@ Result<ParsedRun> ParseRun(const RunOptions& options) {
   }
   policy.inherit_env = options.inherit_env;
   policy.best_effort = options.best_effort;
-  policy.workdir = options.workdir;
+  if (options.workdir == "") return Err(ErrorCode::kInvalid, "--workdir: the directory has no name");
+  if (options.out == "") return Err(ErrorCode::kInvalid, "--out: the directory has no name");
+  policy.workdir = options.workdir.value_or("");
   policy.rootfs = options.rootfs;
   policy.venv = options.venv;
   policy.python = options.python;
@@ -268,7 +294,7 @@ Result<ParsedRun> ParseRun(const RunOptions& options) {
   request.block.language = options.lang;
   request.args = options.args;
   request.list_files = run.rendering != Rendering::kPlain;
-  request.out_dir = options.out;
+  request.out_dir = options.out.value_or("");
   // The local executor has no guests to guard against.
   const Paths guest_writable = run.executor == ExecutorKind::kSandbox ? GuestWritable(policy) : Paths();
   if (run.executor == ExecutorKind::kSandbox) TRY_VOID(ResolvePaths(guest_writable, &request));

@@ -1,6 +1,7 @@
 // The options of `cella run`, as given. Values are checked here; what the machine can do is checked by the executor.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,14 +19,14 @@ enum class ExecutorKind { kSandbox, kLocal };
 enum class Rendering { kPlain, kJson, kEvents };
 
 struct RunOptions {
-  // As typed; empty: not given.
+  // As typed. An empty limit or directory is not the same as none: somebody's variable was not set.
   std::string file, code, lang, executor = "sandbox";
   bool has_code = false;
-  std::string timeout, cpu_time, memory, cpus, pids, disk, open_files, output_limit;
+  std::optional<std::string> timeout, cpu_time, memory, cpus, pids, disk, open_files, output_limit, workdir, out;
   std::string network;
   std::vector<std::string> env, pass_env, mounts, files;
   bool inherit_env = false, best_effort = false, json = false, events = false, summary = false;
-  std::string workdir, out, venv, python, rootfs;
+  std::string venv, python, rootfs;
   std::vector<std::string> args;
 };
 

@@ -81,6 +81,15 @@ Status CopyOut(const os::Directory& from, const os::Directory& to, const std::st
 
 }  // namespace
 
+Status CheckWorkdir(const std::string& path) {
+  if (path.empty()) return {};
+  struct stat info;
+  if (stat(path.c_str(), &info) < 0) return SysErr(errno, "workdir '{}'", path);
+  if (!S_ISDIR(info.st_mode)) return Err(ErrorCode::kInvalid, "workdir '{}' is not a directory", path);
+  if (access(path.c_str(), R_OK | W_OK | X_OK) < 0) return SysErr(errno, "workdir '{}' is not writable", path);
+  return {};
+}
+
 Status Workspace::Fill(const std::vector<InputFile>& files, const language::Plan& plan) {
   using IfExists = os::Directory::IfExists;
   for (const InputFile& file : files) {

@@ -13,6 +13,9 @@
 
 namespace cella::executor {
 
+// A working directory is checked before anything is built: the sentence is better than a failed mount. Empty: none.
+Status CheckWorkdir(const std::string& path);
+
 class Workspace {
  public:
   explicit Workspace(os::Directory directory) : directory_(std::move(directory)) {}

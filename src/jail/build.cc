@@ -56,6 +56,8 @@ struct ReadyState {
 
 Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, const LateMounts& late, ReadyState* state) {
   JAIL_TRY(JoinCgroups(spec, fds));
+  // Through the host's /proc, which is still there: after the change of user we may not open our own file any more.
+  state->oom_score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   JAIL_TRY(BecomeGuestUser(spec));
   JAIL_TRY(MountScratch(spec));
   JAIL_TRY(AttachLate(late));
@@ -76,8 +78,6 @@ Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, const LateMounts& l
   if (state->workspace < 0) return Fail(Stage::kScratch, "/workspace");
   JAIL_TRY(OpenLandlockRuleset(spec, &state->ruleset, &state->landlock_abi));
   JAIL_TRY(LimitCoreDumps());
-  // Not possible any more once we are not dumpable.
-  if (state->own_proc) state->oom_score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   return Confine(spec);
 }
 

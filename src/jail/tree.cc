@@ -1,6 +1,7 @@
 // The read-only root tree, built in a mount namespace of our own and entered with pivot_root.
 #include <dirent.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstring>
@@ -214,7 +215,13 @@ Failure FillTree(const JailSpec& spec, int root) {
   // Mapped shared, the device is memory that nobody can count; a file that is one hole reads the same.
   int zero = openat(root, "dev/zero", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0444);
   if (zero < 0) return Fail(Stage::kTree, "/dev/zero");
-  int grown = ftruncate(zero, off_t{1} << 50);
+  rlimit64 largest = {};
+  off_t size = off_t{1} << 50;
+  if (syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, nullptr, &largest) == 0 &&
+      largest.rlim_cur < static_cast<uint64_t>(size)) {
+    size = static_cast<off_t>(largest.rlim_cur);
+  }
+  int grown = ftruncate(zero, size);
   close(zero);
   return grown < 0 ? Fail(Stage::kTree, "/dev/zero") : kOk;
 }
@@ -238,7 +245,7 @@ bool Below(const char* path, const char* directory) {
 
 // The scratch tmpfs is mounted over these in the jail itself, so what belongs below them is attached after that.
 bool IsLate(const JailSpec& spec, const char* target) {
-  return Below(target, "/tmp") || Below(target, "/dev/shm") ||
+  return Below(target, "/tmp") || Below(target, "/var/tmp") /* a link there */ || Below(target, "/dev/shm") ||
          (Below(target, "/workspace") && (spec.flags & kPrivateWorkspace));
 }
 

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/statfs.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include <cstdio>
@@ -45,6 +44,7 @@ uint64_t KilobyteField(const char* text, const char* name) {
 
 struct Times {
   pid_t parent = 0;
+  bool zombie = false;
   uint64_t own_ticks = 0;       // fields 14 and 15
   uint64_t children_ticks = 0;  // fields 16 and 17: of those that it waited for
 };
@@ -62,6 +62,7 @@ bool ParseStat(const char* text, Times* times) {
     return false;
   }
   times->parent = parent;
+  times->zombie = state == 'Z' || state == 'X';
   times->own_ticks = user + system;
   times->children_ticks = static_cast<uint64_t>(children_user + children_system);
   return true;
@@ -110,8 +111,12 @@ void Watchdog::Scan() {
       char stat[1024];
       Times times;
       if (ReadProc(pid, "stat", stat, sizeof stat) == 0 || !ParseStat(stat, &times)) continue;
-      Seen process = {pid, times.parent, times.own_ticks * ns_per_tick, times.children_ticks * ns_per_tick,
-                      !descendants_only_};
+      Seen process = {pid,
+                      times.parent,
+                      times.own_ticks * ns_per_tick,
+                      times.children_ticks * ns_per_tick,
+                      !descendants_only_,
+                      times.zombie};
       seen_[count_++] = process;
     }
   }
@@ -192,14 +197,17 @@ KillReason Watchdog::Check(uint64_t reaped_cpu_ns) {
 
 int Watchdog::FindTree(pid_t* pids, int capacity) {
   Scan();
-  int n = count_ < capacity ? count_ : capacity;
-  for (int i = 0; i < n; ++i) pids[i] = seen_[i].pid;
+  int n = 0;
+  for (int i = 0; i < count_ && n < capacity; ++i) {
+    if (!seen_[i].zombie) pids[n++] = seen_[i].pid;
+  }
   return n;
 }
 
 void KillDescendants(Watchdog* watchdog) {
   static pid_t pids[kMaxWatched];
-  // Orphans come to us (we are their subreaper), so each round reaches what the last one's victims left behind.
+  // Orphans come to us (we are their subreaper), so each round reaches what the last one's victims left behind. The
+  // dead wait to be reaped where their status is wanted.
   for (int round = 0; round < 500; ++round) {
     int n = watchdog->FindTree(pids, kMaxWatched);
     if (n == 0) return;
@@ -216,8 +224,6 @@ void KillDescendants(Watchdog* watchdog) {
       }
       if (ours) (void)sys::PidfdSendSignal(pidfd, SIGKILL);
       close(pidfd);
-    }
-    while (waitpid(-1, nullptr, WNOHANG | __WALL) > 0) {
     }
     timespec pause = {0, 2'000'000};
     nanosleep(&pause, nullptr);

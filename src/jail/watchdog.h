@@ -25,7 +25,7 @@ class Watchdog {
 
   uint64_t peak_memory() const { return peak_memory_; }
 
-  // The processes of the last look; unconfined only: a process may have become another since, so verify with a pidfd.
+  // The living, by a new look; unconfined only: a number may have passed on since, so verify with a pidfd.
   int FindTree(pid_t* pids, int capacity);
 
  private:
@@ -35,6 +35,7 @@ class Watchdog {
     uint64_t cpu_ns;
     uint64_t children_ns;  // of those that it waited for
     bool in_tree;
+    bool zombie;
   };
   void Scan();
   uint64_t SumMemory(bool exact) const;

@@ -114,6 +114,7 @@ std::string HostEnv::DirectoryForAsking() const { return cwd.empty() || LiesBelo
 HostEnv HostEnv::FromProcess() {
   HostEnv host;
   host.path = FromEnviron("PATH");
+  if (::getenv("PATH") == nullptr) host.path = "/usr/local/bin:/usr/bin:/bin";  // as shells have it
   host.home = FromEnviron("HOME");
   host.virtual_env = FromEnviron("VIRTUAL_ENV");
   char cwd[PATH_MAX];
@@ -122,7 +123,7 @@ HostEnv HostEnv::FromProcess() {
   // A relative XDG_CACHE_HOME is to be ignored, as the base directory specification says.
   if (cache.starts_with('/')) {
     host.cache_dir = cache + "/cella";
-  } else if (host.home.starts_with('/')) {
+  } else if (host.home.starts_with('/') && ::access(host.home.c_str(), F_OK) == 0) {
     host.cache_dir = host.home + "/.cache/cella";
   }
   for (const char* name : kVariables) {

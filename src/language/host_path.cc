@@ -49,7 +49,7 @@ class Walk {
       }
       Status entered = Enter(name);
       if (entered) continue;
-      if (missing == Missing::kIsAppended && entered.error().sys_errno == ENOENT) return AppendRest(std::move(name));
+      if (missing == Missing::kIsAppended && entered.error().sys_errno == ENOENT) return AppendRest(name);
       return std::unexpected(std::move(entered.error()));
     }
     if (missing == Missing::kIsAppended && !S_ISDIR(places_.back().mode)) {
@@ -140,7 +140,7 @@ class Walk {
     return {};
   }
 
-  Result<std::string> AppendRest(std::string name) {
+  Result<std::string> AppendRest(const std::string& name) {
     std::string path = RealSoFar();
     if (path == "/") path.clear();
     path += '/' + name;

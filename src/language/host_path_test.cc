@@ -16,7 +16,6 @@ namespace cella::language {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr uid_t kStranger = 12345;

@@ -43,7 +43,10 @@ int main() {
   // It trusts its spec, so it must never have more rights than whoever wrote that.
   if (getauxval(AT_SECURE) != 0) return 2;
   (void)fcntl(kControlFd, F_SETFD, FD_CLOEXEC);
-  umask(022);  // the tree's modes are ours to choose, not the caller's
+  // Signals of the caller's terminal and process group are the supervisor's business.
+  (void)setsid();
+  (void)signal(SIGXFSZ, SIG_IGN);  // a refused write says so
+  umask(022);                      // the tree's modes are ours to choose, not the caller's
   // The supervisor's death ends us, and init as well; init also sees its control socket close.
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   int fds[kMaxMessageFds];

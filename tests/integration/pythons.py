@@ -1,4 +1,4 @@
-"""Interpreters of every kind, made from the distribution's: a relocated tree, a version manager's shim, environments."""
+"""Interpreters of every kind, made from the distribution's: a relocated tree, a manager's shim, environments."""
 
 import os
 import pathlib
@@ -14,7 +14,9 @@ IMPORTS = "import ssl, sqlite3, ctypes, zlib, hashlib, json"
 
 def version():
     """Of the distribution's Python, as "3.11.2" and "3.11"."""
-    answer = subprocess.run([PYTHON, "-c", "import platform; print(platform.python_version())"], capture_output=True, check=True)
+    answer = subprocess.run(
+        [PYTHON, "-c", "import platform; print(platform.python_version())"], capture_output=True, check=True
+    )
     full = answer.stdout.decode().strip()
     return full, full.rpartition(".")[0]
 
@@ -27,12 +29,20 @@ def copy_prefix(prefix):
     shutil.copy2(real, prefix / "bin" / f"python{minor}")
     (prefix / "bin" / "python3").symlink_to(f"python{minor}")
     (prefix / "bin" / "python").symlink_to("python3")
-    library = subprocess.run(
-        [PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))"], capture_output=True, check=True
-    ).stdout.decode().strip()
+    library = (
+        subprocess.run(
+            [PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))"], capture_output=True, check=True
+        )
+        .stdout.decode()
+        .strip()
+    )
     shutil.copytree(
-        library, prefix / "lib" / f"python{minor}", symlinks=True,
-        ignore=shutil.ignore_patterns("__pycache__", "test", "idlelib", "tkinter", "config-*", "pydoc_data", "sitecustomize.py"),
+        library,
+        prefix / "lib" / f"python{minor}",
+        symlinks=True,
+        ignore=shutil.ignore_patterns(
+            "__pycache__", "test", "idlelib", "tkinter", "config-*", "pydoc_data", "sitecustomize.py"
+        ),
     )
     return prefix / "bin" / f"python{minor}"
 
@@ -45,7 +55,9 @@ def write_script(path, text):
 
 
 def make_venv(python, directory, *flags):
-    subprocess.run([python, "-m", "venv", "--without-pip", *flags, directory], check=True, env={"PATH": "/usr/bin:/bin"})
+    subprocess.run(
+        [python, "-m", "venv", "--without-pip", *flags, directory], check=True, env={"PATH": "/usr/bin:/bin"}
+    )
     return directory
 
 
@@ -60,8 +72,7 @@ class PrivateHome:
         self.python = copy_prefix(self.prefix)
         self.calls = home / "calls"
         self.shim = write_script(
-            self.root / "shims" / "python3",
-            f'#!/bin/sh\necho asked >> {self.calls}\nexec {self.python} "$@"\n',
+            self.root / "shims" / "python3", f'#!/bin/sh\necho asked >> {self.calls}\nexec {self.python} "$@"\n'
         )
         self.venv = make_venv(self.python, home / "project" / ".venv")
         for directory in (home, self.root, self.root / "versions", home / "project"):

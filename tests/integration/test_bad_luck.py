@@ -30,7 +30,12 @@ if os.fork() == 0:
     os._exit(0)
 time.sleep(0.1)
 """,
-    "a stopped child": "if os.fork() == 0:\n    os.kill(os.getpid(), signal.SIGSTOP)\n    time.sleep(60)\ntime.sleep(0.1)",
+    "a stopped child": """
+if os.fork() == 0:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(60)
+time.sleep(0.1)
+""",
     "a child that ignores signals": """
 if os.fork() == 0:
     for number in (1, 2, 3, 15): signal.signal(number, signal.SIG_IGN)
@@ -55,7 +60,11 @@ time.sleep(0.1)
 @EXECUTORS
 @pytest.mark.parametrize("kind", LEAVES_BEHIND)
 def test_what_is_left_behind_ends_with_the_main_process(run, token, kind, executor):
-    code = "import os, signal, subprocess, sys, time\n" + LEAVES_BEHIND[kind] + "\nos.write(1, b'main ends\\n')\nos._exit(3)"
+    code = (
+        "import os, signal, subprocess, sys, time\n"
+        + LEAVES_BEHIND[kind]
+        + "\nos.write(1, b'main ends\\n')\nos._exit(3)"
+    )
     started = time.monotonic()
     result = run.python(code, "--executor", executor, "--timeout", "20s", args=[token], timeout=25)
     assert (result["status"], result["exit_code"]) == ("error", 3), result
@@ -100,7 +109,12 @@ if pid == 0:
     os.kill(os.getpid(), signal.SIGSTOP)
 time.sleep(60)
 """,
-    "a zombie farm": "while True:\n    try:\n        if os.fork() == 0: os._exit(0)\n    except OSError: time.sleep(0.01)",
+    "a zombie farm": """
+while True:
+    try:
+        if os.fork() == 0: os._exit(0)
+    except OSError: time.sleep(0.01)
+""",
 }
 
 
@@ -111,8 +125,18 @@ def test_who_clings_ends_at_the_limit(run, token, kind, executor):
     # Should the limit not hold, the bomb still stays small: an ordinary user's rlimit is the second line.
     bounded = ["/bin/bash", "-c", 'ulimit -u 1500; exec "$@"', "bash"] if not IS_ROOT else ["/usr/bin/env"]
     result = run.python(
-        code, "--executor", executor, "--timeout", "1s", "--pids", "100", "--memory", "512m", args=[token],
-        through=bounded, timeout=25,
+        code,
+        "--executor",
+        executor,
+        "--timeout",
+        "1s",
+        "--pids",
+        "100",
+        "--memory",
+        "512m",
+        args=[token],
+        through=bounded,
+        timeout=25,
     )
     if executor == "local" and not HAS_CGROUPS and ("fork" in kind or "zombie" in kind):
         # There the watchdog counts processes, and ends the run over them.

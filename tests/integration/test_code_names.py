@@ -16,14 +16,19 @@ def saved_name(run, language, code):
 
 @pytest.mark.parametrize(
     "language, code",
-    [("python", "# filename: named.py\nimport sys; print(sys.argv[0])"),
-     ("python", "#filename:named.py\nimport sys; print(sys.argv[0])"),
-     ("python", "#!/usr/bin/python3\n# Filename: named.py \nimport sys; print(sys.argv[0])"),
-     ("sh", "# filename: named.py\necho $0"),
-     ("javascript", "// filename: named.py\nconsole.log(require('path').basename(process.argv[1]))".replace(".py", ".js")),
-     ("javascript", "/* filename: named.js */\nconsole.log(require('path').basename(process.argv[1]))"),
-     ("lua", "-- filename: named.lua\nprint(arg[0])"),
-     ("php", "<?php\n// filename: named.php\necho $argv[0];")],
+    [
+        ("python", "# filename: named.py\nimport sys; print(sys.argv[0])"),
+        ("python", "#filename:named.py\nimport sys; print(sys.argv[0])"),
+        ("python", "#!/usr/bin/python3\n# Filename: named.py \nimport sys; print(sys.argv[0])"),
+        ("sh", "# filename: named.py\necho $0"),
+        (
+            "javascript",
+            "// filename: named.py\nconsole.log(require('path').basename(process.argv[1]))".replace(".py", ".js"),
+        ),
+        ("javascript", "/* filename: named.js */\nconsole.log(require('path').basename(process.argv[1]))"),
+        ("lua", "-- filename: named.lua\nprint(arg[0])"),
+        ("php", "<?php\n// filename: named.php\necho $argv[0];"),
+    ],
 )
 def test_a_first_line_names_the_file(run, language, code):
     name = re.search(r"named\.\w+", code)[0]
@@ -32,10 +37,12 @@ def test_a_first_line_names_the_file(run, language, code):
 
 @pytest.mark.parametrize(
     "language, code, name",
-    [("html", "<!-- filename: page.html -->\n<p>x</p>", "page.html"),
-     ("css", "/* filename: style.css */\np {}", "style.css"),
-     ("markdown", "<!-- filename: docs/note.md -->\n# x", "docs/note.md"),
-     ("json", "// filename: data.json\n{}", "data.json")],
+    [
+        ("html", "<!-- filename: page.html -->\n<p>x</p>", "page.html"),
+        ("css", "/* filename: style.css */\np {}", "style.css"),
+        ("markdown", "<!-- filename: docs/note.md -->\n# x", "docs/note.md"),
+        ("json", "// filename: data.json\n{}", "data.json"),
+    ],
 )
 def test_what_is_only_saved_is_named_too(run, tmp_path, language, code, name):
     result = run.json("--lang", language, "-c", code, "--out", tmp_path / "out")
@@ -45,7 +52,7 @@ def test_what_is_only_saved_is_named_too(run, tmp_path, language, code, name):
 
 
 def test_a_name_in_a_directory(run):
-    code = "# filename: pkg/deep/main.py\nimport sys, os; print(sys.argv[0], os.getcwd(), os.path.exists('pkg/deep/main.py'))"
+    code = "# filename: pkg/deep/main.py\nimport sys, os\nprint(sys.argv[0], os.getcwd(), os.path.exists(sys.argv[0]))"
     assert run.python(code)["stdout"] == "pkg/deep/main.py /workspace True\n"
 
 
@@ -67,7 +74,16 @@ def test_the_files_own_name_is_stronger(run, tmp_path):
 
 
 ESCAPES = [
-    "../out.py", "/etc/out.py", "a/../../out.py", "..", ".", "", "dir/", "//out.py", "a/..", "x" * 256 + ".py",
+    "../out.py",
+    "/etc/out.py",
+    "a/../../out.py",
+    "..",
+    ".",
+    "",
+    "dir/",
+    "//out.py",
+    "a/..",
+    "x" * 256 + ".py",
     "./../out.py",
 ]
 

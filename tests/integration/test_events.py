@@ -65,7 +65,11 @@ def test_a_refused_run_is_one_event(run):
 
 
 SCRAMBLED = random.Random(1).randbytes(30_000)
-SLOWLY = "import base64, os, time\ndata = base64.b64decode({!r})\nfor at in range(0, len(data), {}): os.write(1, data[at:at + {}])"
+SLOWLY = """
+import base64, os
+data = base64.b64decode({!r})
+for at in range(0, len(data), {}): os.write(1, data[at:at + {}])
+"""
 
 TEXTS = {
     "words": "print('hello')\nprint('world')",
@@ -88,7 +92,9 @@ def test_the_text_is_that_of_the_result(run, kind):
 
 
 def test_lossy_text_keeps_what_is_text(run):
-    result = run.python("import os; os.write(1, b'ok\\xff\\xfe' + 'ä€𝄞'.encode() + b'\\xe2\\x82'); os.write(2, b'\\x80')")
+    result = run.python(
+        "import os; os.write(1, b'ok\\xff\\xfe' + 'ä€𝄞'.encode() + b'\\xe2\\x82'); os.write(2, b'\\x80')"
+    )
     assert result["stdout"].startswith("ok\ufffd\ufffdä€𝄞\ufffd") and set(result["stdout"][9:]) <= {"\ufffd"}
     assert result["stderr"] == "\ufffd"
 

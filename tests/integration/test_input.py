@@ -57,11 +57,19 @@ def test_a_file_by_its_extension(run, tmp_path):
 
 @pytest.mark.parametrize(
     "line, out",
-    [("#!/usr/bin/python3", "python"), ("#!/usr/bin/env python3", "python"), ("#!/usr/bin/env -S python3 -u", "python"),
-     ("#! /usr/bin/python3.11", "python"), ("#!/bin/sh", "sh"), ("#!/usr/bin/env bash", "bash")],
+    [
+        ("#!/usr/bin/python3", "python"),
+        ("#!/usr/bin/env python3", "python"),
+        ("#!/usr/bin/env -S python3 -u", "python"),
+        ("#! /usr/bin/python3.11", "python"),
+        ("#!/bin/sh", "sh"),
+        ("#!/usr/bin/env bash", "bash"),
+    ],
 )
 def test_a_file_by_its_first_line(run, tmp_path, line, out):
-    body = "import sys; print('python')" if out == "python" else 'if [ "$BASH_VERSION" ]; then echo bash; else echo sh; fi'
+    body = (
+        "import sys; print('python')" if out == "python" else 'if [ "$BASH_VERSION" ]; then echo bash; else echo sh; fi'
+    )
     for name in ("script", "script.unknown"):
         (tmp_path / name).write_text(f"{line}\n{body}\n")
         assert run.json(tmp_path / name)["stdout"] == out + "\n", name
@@ -69,7 +77,9 @@ def test_a_file_by_its_first_line(run, tmp_path, line, out):
     assert run.json("-c", f"{line}\n{body}\n")["stdout"] == out + "\n"
 
 
-@pytest.mark.parametrize("name", ["a b.py", "ümläut€.py", "-dash.py", "{tool}.py", "quote'\".py", "two.dots.py", "%s.py"])
+@pytest.mark.parametrize(
+    "name", ["a b.py", "ümläut€.py", "-dash.py", "{tool}.py", "quote'\".py", "two.dots.py", "%s.py"]
+)
 def test_a_file_of_any_name(run, tmp_path, name):
     (tmp_path / name).write_text("import sys, os; print(os.path.basename(sys.argv[0]))")
     assert run.json(tmp_path / name)["stdout"] == name + "\n"
@@ -114,7 +124,9 @@ def test_arguments_that_are_not_text(run):
 
 def test_many_arguments(run):
     words = [str(n) * 20 for n in range(10_000)]
-    result = run.python("import sys, hashlib; print(hashlib.md5('|'.join(sys.argv[1:]).encode()).hexdigest())", args=words)
+    result = run.python(
+        "import sys, hashlib; print(hashlib.md5('|'.join(sys.argv[1:]).encode()).hexdigest())", args=words
+    )
     assert result["stdout"] == hashlib.md5("|".join(words).encode()).hexdigest() + "\n"
 
 
@@ -173,9 +185,23 @@ def test_an_unreadable_standard_input_reads_as_empty(run):
 
 @pytest.mark.parametrize(
     "alias, language",
-    [("python", "python"), ("Python", "python"), ("py", "python"), ("python3", "python"), ("python3.11", "python"),
-     ("js", "javascript"), ("node", "javascript"), ("JavaScript", "javascript"), ("shell", "sh"), ("bash", "bash"),
-     ("c++", "cpp"), ("pl", "perl"), ("rb", "ruby"), ("golang", "go"), ("rs", "rust")],
+    [
+        ("python", "python"),
+        ("Python", "python"),
+        ("py", "python"),
+        ("python3", "python"),
+        ("python3.11", "python"),
+        ("js", "javascript"),
+        ("node", "javascript"),
+        ("JavaScript", "javascript"),
+        ("shell", "sh"),
+        ("bash", "bash"),
+        ("c++", "cpp"),
+        ("pl", "perl"),
+        ("rb", "ruby"),
+        ("golang", "go"),
+        ("rs", "rust"),
+    ],
 )
 def test_languages_have_other_names(run, alias, language):
     finished = run("--events", "--lang", alias, "-c", "")

@@ -10,14 +10,20 @@ from support.cella import REPOSITORY, run_bounded
 from support.running import IS_ROOT
 
 LAYOUT = {
-    "bin/cella": 0o755, "libexec/cella/cella-launch": 0o755, "share/cella/languages.toml": 0o644,
+    "bin/cella": 0o755,
+    "libexec/cella/cella-launch": 0o755,
+    "share/cella/languages.toml": 0o644,
     "share/doc/cella/LICENSE": 0o644,
 }
 
 
 def lay_out(cella, prefix):
     """What an install makes of the programs, by hand: the suite may run where there is no build tree."""
-    sources = {"bin/cella": "cella", "libexec/cella/cella-launch": "cella-launch", "share/cella/languages.toml": "languages.toml"}
+    sources = {
+        "bin/cella": "cella",
+        "libexec/cella/cella-launch": "cella-launch",
+        "share/cella/languages.toml": "languages.toml",
+    }
     for target, source in sources.items():
         (prefix / target).parent.mkdir(parents=True, exist_ok=True)
         places = [cella.binary.parent / source, cella.binary.parents[1] / target]
@@ -56,7 +62,9 @@ def test_an_incomplete_installation_is_told(run, cella, tmp_path, missing):
     (tmp_path / missing).unlink()
     finished = run_bounded([str(tmp_path / "bin/cella"), "run", "-c", "print(1)"], env=run.environment)
     assert finished.exit_code in (126, 127) and finished.stdout == b""
-    assert os.path.basename(missing).encode() in finished.stderr and b"incomplete" in finished.stderr, finished.describe()
+    assert (
+        os.path.basename(missing).encode() in finished.stderr and b"incomplete" in finished.stderr
+    ), finished.describe()
 
 
 def test_a_broken_language_table_is_told(run, cella, tmp_path):
@@ -76,7 +84,9 @@ def test_make_install_lays_it_out(run, tmp_path):
     kept = manifest.read_bytes() if manifest.exists() else None
     try:
         subprocess.run(
-            ["cmake", "--install", build, "--prefix", "/usr/local", "--strip"], check=True, capture_output=True,
+            ["cmake", "--install", build, "--prefix", "/usr/local", "--strip"],
+            check=True,
+            capture_output=True,
             env={**os.environ, "DESTDIR": str(tmp_path / "staged")},
         )
         staged = tmp_path / "staged" / "usr" / "local"

@@ -107,8 +107,12 @@ def test_powershell_runs_or_is_refused_with_a_hint(run):
 
 @pytest.mark.parametrize(
     "language, extension, code",
-    [("html", "html", "<p>hello</p>"), ("css", "css", "p { color: red }"), ("markdown", "md", "# hello"),
-     ("json", "json", '{"a": 1}')],
+    [
+        ("html", "html", "<p>hello</p>"),
+        ("css", "css", "p { color: red }"),
+        ("markdown", "md", "# hello"),
+        ("json", "json", '{"a": 1}'),
+    ],
 )
 def test_what_cannot_run_is_saved(run, tmp_path, language, extension, code):
     out = tmp_path / "out"
@@ -135,16 +139,18 @@ def test_javascript_modules_and_scripts(run):
 
 def test_java_finds_main_in_any_class(run):
     code = (
-        "class Helper { static String name() { return \"helper\"; } }\n"
+        'class Helper { static String name() { return "helper"; } }\n'
         "public class Program { public static void main(String[] a) { System.out.println(Helper.name() + a.length); } }"
     )
     assert run.json("--lang", "java", "-c", code, "--", "x", **LONG)["stdout"] == "helper1\n"
-    first = "public class Other { public static void main(String[] a) { System.out.println(\"first\"); } }"
+    first = 'public class Other { public static void main(String[] a) { System.out.println("first"); } }'
     assert run.json("--lang", "java", "-c", first, **LONG)["stdout"] == "first\n"
 
 
 def test_scripts_call_the_tools_of_the_system(run):
-    result = run.shell("git --version >/dev/null 2>&1; awk 'BEGIN { print 6 * 7 }'; sed --version | head -1 | cut -c1-3; seq 2")
+    result = run.shell(
+        "git --version >/dev/null 2>&1; awk 'BEGIN { print 6 * 7 }'; sed --version | head -1 | cut -c1-3; seq 2"
+    )
     assert (result["status"], result["stdout"]) == ("ok", "42\nsed\n1\n2\n"), result
 
 

@@ -35,8 +35,13 @@ def test_isolation_tells_that_there_is_none(local):
     assert (isolation["network"], isolation["proc"]) == ("host", "host")
     by = "cgroup" if HAS_CGROUPS else "rlimit+watchdog"
     assert {name: limit["by"] for name, limit in isolation["limits"].items()} == {
-        "timeout": "supervisor", "output": "supervisor", "cpu_time": by, "memory": by,
-        "pids": "cgroup" if HAS_CGROUPS else "watchdog", "disk": "rlimit", "open_files": "rlimit",
+        "timeout": "supervisor",
+        "output": "supervisor",
+        "cpu_time": by,
+        "memory": by,
+        "pids": "cgroup" if HAS_CGROUPS else "watchdog",
+        "disk": "rlimit",
+        "open_files": "rlimit",
     }
 
 
@@ -46,14 +51,18 @@ def test_it_is_the_caller_on_the_callers_system(local):
 
 
 def test_the_working_directory_is_private_and_goes(local):
-    result = local("import os; print(os.getcwd()); open('made', 'w').write('x'); print(oct(os.stat('.').st_mode & 0o777))")
+    result = local(
+        "import os; print(os.getcwd()); open('made', 'w').write('x'); print(oct(os.stat('.').st_mode & 0o777))"
+    )
     where, mode = result["stdout"].split()
     assert where.startswith(str(local.temporary) + "/cella-local-") and where.endswith("/workspace") and mode == "0o700"
     assert not os.path.exists(where)
     assert [entry["path"] for entry in result["files"]] == ["made"]
 
 
-@pytest.mark.parametrize("ending", ["raise SystemExit(3)", "import os; os.kill(os.getpid(), 9)", "import time; time.sleep(9)"])
+@pytest.mark.parametrize(
+    "ending", ["raise SystemExit(3)", "import os; os.kill(os.getpid(), 9)", "import time; time.sleep(9)"]
+)
 def test_the_directory_goes_however_it_ends(local, ending):
     """With files that resist: deep, without permissions, links to elsewhere."""
     code = """
@@ -73,9 +82,20 @@ def test_a_workdir_is_the_working_directory(local, tmp_path):
 
 
 def test_the_environment_is_clean(local, run):
-    env = json.loads(local(SHOW_ENV, with_env={"SECRET": "x", "USER": "me", "LC_ALL": "C", "PYTHONPATH": "/nowhere"})["stdout"])
+    env = json.loads(
+        local(SHOW_ENV, with_env={"SECRET": "x", "USER": "me", "LC_ALL": "C", "PYTHONPATH": "/nowhere"})["stdout"]
+    )
     env.pop("LC_CTYPE", None)  # set by Python itself
-    assert set(env) == {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"}
+    assert set(env) == {
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "TMPDIR",
+        "PYTHONUNBUFFERED",
+        "PYTHONDONTWRITEBYTECODE",
+    }
     assert env["PATH"] == run.environment["PATH"] and env["HOME"] == run.environment["HOME"]
     assert (env["USER"], env["LOGNAME"], env["LANG"], env["TMPDIR"]) == ("me", "me", "C.UTF-8", str(local.temporary))
 
@@ -88,9 +108,24 @@ def test_variables_that_the_caller_lacks_are_not_made_up(run):
 
 
 def test_variables_are_named_or_inherited(local, run):
-    seen = json.loads(local(SHOW_ENV, "--env", "A=1", "--env", "B=x=y z", "--env", "EMPTY=", "--pass-env", "MINE", with_env={"MINE": "m"})["stdout"])
+    seen = json.loads(
+        local(
+            SHOW_ENV,
+            "--env",
+            "A=1",
+            "--env",
+            "B=x=y z",
+            "--env",
+            "EMPTY=",
+            "--pass-env",
+            "MINE",
+            with_env={"MINE": "m"},
+        )["stdout"]
+    )
     assert (seen["A"], seen["B"], seen["EMPTY"], seen["MINE"]) == ("1", "x=y z", "", "m")
-    seen = json.loads(local(SHOW_ENV, "--inherit-env", "--env", "LANG=de", with_env={"MINE": "m", "ODD-NAME": "o"})["stdout"])
+    seen = json.loads(
+        local(SHOW_ENV, "--inherit-env", "--env", "LANG=de", with_env={"MINE": "m", "ODD-NAME": "o"})["stdout"]
+    )
     assert (seen["MINE"], seen["ODD-NAME"], seen["LANG"], seen["HOME"]) == ("m", "o", "de", run.environment["HOME"])
 
 
@@ -104,11 +139,21 @@ def test_bad_variables_are_refused(run, executor):
 
 
 def test_the_sandboxes_environment_is_fixed(run):
-    env = json.loads(run.python(SHOW_ENV, "--env", "A=1", "--pass-env", "MINE", with_env={"MINE": "m", "SECRET": "x"})["stdout"])
+    env = json.loads(
+        run.python(SHOW_ENV, "--env", "A=1", "--pass-env", "MINE", with_env={"MINE": "m", "SECRET": "x"})["stdout"]
+    )
     env.pop("LC_CTYPE", None)
     assert env == {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "USER": "user", "LOGNAME": "user",
-        "LANG": "C.UTF-8", "TMPDIR": "/tmp", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "A": "1", "MINE": "m",
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": "/tmp",
+        "USER": "user",
+        "LOGNAME": "user",
+        "LANG": "C.UTF-8",
+        "TMPDIR": "/tmp",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "A": "1",
+        "MINE": "m",
     }
     assert "--pass-env" in run.rejected("-c", "1", "--inherit-env")
 
@@ -127,7 +172,7 @@ def test_no_network_cannot_be_had(run):
     assert run.json("-c", "print(1)", "--executor", "local", "--network", "host")["stdout"] == "1\n"
 
 
-@pytest.mark.parametrize("value", ["/nonexistent/tmp", "/dev/null", "relative"])
+@pytest.mark.parametrize("value", ["/proc/nowhere", "/dev/null", "relative"])
 def test_a_temporary_directory_that_is_none(run, value):
     result = run.json("-c", "print(1)", "--executor", "local", with_env={"TMPDIR": value})
     if value == "relative":
@@ -140,7 +185,9 @@ def test_a_temporary_directory_that_is_none(run, value):
 
 def test_an_unwritable_temporary_directory(run, tmp_path):
     tmp_path.chmod(0o555)
-    result = run.json("-c", "print('ran')", "--python", PYTHON, "--executor", "local", with_env={"TMPDIR": str(tmp_path)})
+    result = run.json(
+        "-c", "print('ran')", "--python", PYTHON, "--executor", "local", with_env={"TMPDIR": str(tmp_path)}
+    )
     tmp_path.chmod(0o755)
     if IS_ROOT:
         assert result["stdout"] == "ran\n"
@@ -178,14 +225,15 @@ def test_a_set_uid_program_gains_nothing(local):
 
 def test_leavings_of_others_are_not_touched(run, tmp_path):
     """What looks like ours and belongs to a living process, or does not look like ours, stays."""
-    me = os.getpid()
+    me, here = os.getpid(), os.stat("/proc/self/ns/pid").st_ino
     start = pathlib.Path(f"/proc/{me}/stat").read_text().rpartition(")")[2].split()[19]
-    for name in (f"cella-local-{me}-{start}-abcdef", "cella-local-", "cella-local-x-1-a", "cella-local-1", "other"):
+    mine = f"cella-local-{here}-{me}-{start}-abcdef"
+    elsewhere = f"cella-local-{here + 1}-999999-1-abcdef"
+    others = ["cella-local-", "cella-local-x-1-a", "cella-local-1", f"cella-local-{here}-1", "other"]
+    for name in (mine, elsewhere, *others):
         (tmp_path / name).mkdir()
-    (tmp_path / "cella-local-999999-1-link").symlink_to("/etc")
-    (tmp_path / "cella-local-999999-1-dead").mkdir()
+    (tmp_path / f"cella-local-{here}-999999-1-link").symlink_to("/etc")
+    (tmp_path / f"cella-local-{here}-999999-1-dead").mkdir()
     assert run.shell("true", "--executor", "local", with_env={"TMPDIR": str(tmp_path)})["status"] == "ok"
-    left = set(os.listdir(tmp_path))
-    assert f"cella-local-{me}-{start}-abcdef" in left and "other" in left and "cella-local-999999-1-link" in left
-    assert "cella-local-999999-1-dead" not in left
-    assert scratch_of([me], tmp_path) == [f"cella-local-{me}-{start}-abcdef"]
+    assert set(os.listdir(tmp_path)) == {mine, elsewhere, *others, f"cella-local-{here}-999999-1-link"}
+    assert scratch_of([me], tmp_path) == [mine]

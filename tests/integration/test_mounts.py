@@ -27,7 +27,9 @@ def test_a_directory_is_shown(run, data, target, mode):
 
 
 def test_a_single_file_is_shown(run, data):
-    result = run.shell("cat /config /etc/app/config", "--mount", f"{data}/file:/config", "--mount", f"{data}/file:/etc/app/config")
+    result = run.shell(
+        "cat /config /etc/app/config", "--mount", f"{data}/file:/config", "--mount", f"{data}/file:/etc/app/config"
+    )
     assert result["stdout"] == "content\ncontent\n", result
 
 
@@ -75,7 +77,9 @@ ls -n file | cut -d' ' -f3,4
 
 
 def test_a_mount_inside_the_workspace_is_no_change_of_it(run, data, tmp_path):
-    result = run.shell("echo new > data/new; echo mine > mine", "--mount", f"{data}:/workspace/data:rw", "--out", tmp_path / "out")
+    result = run.shell(
+        "echo new > data/new; echo mine > mine", "--mount", f"{data}:/workspace/data:rw", "--out", tmp_path / "out"
+    )
     assert result["status"] == "ok", result
     assert (data / "new").read_text() == "new\n"
     assert (tmp_path / "out" / "mine").read_text() == "mine\n"
@@ -85,7 +89,11 @@ def test_several_mounts_and_one_inside_another(run, data, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "o").write_text("other\n")
     result = run.shell(
-        "cat /data/file /data/sub/o; echo x > /data/sub/new", "--mount", f"{data}:/data", "--mount", f"{tmp_path}/other:/data/sub:rw"
+        "cat /data/file /data/sub/o; echo x > /data/sub/new",
+        "--mount",
+        f"{data}:/data",
+        "--mount",
+        f"{tmp_path}/other:/data/sub:rw",
     )
     assert (result["status"], result["stdout"]) == ("ok", "content\nother\n"), result
     assert (tmp_path / "other" / "new").exists() and not (data / "sub" / "new").exists()
@@ -107,7 +115,8 @@ RESERVED = ["/proc", "/proc/x", "/dev", "/usr", "/etc", "/tmp", "/workspace", "/
 
 
 @pytest.mark.parametrize(
-    "target", ["data", "", "/", "//", "/../x", "/a/../b", "/a/./b", *RESERVED, *(place + "/" for place in RESERVED), "//usr"]
+    "target",
+    ["data", "", "/", "//", "/../x", "/a/../b", "/a/./b", *RESERVED, *(place + "/" for place in RESERVED), "//usr"],
 )
 def test_a_bad_target_is_refused(run, data, target):
     message = run.rejected("-c", "1", "--mount", f"{data}:{target}")
@@ -146,7 +155,9 @@ def test_a_source_that_the_caller_may_not_read(run, tmp_path):
         assert result["status"] == "error" and "root's" not in result["stdout"], result
     else:
         result = run.json("-c", "import os; print(os.listdir('/data'))", "--mount", "/root:/data")
-        assert result["status"] in ("error", "rejected") and "Permission denied" in result["stderr"] + str(result["error"])
+        assert result["status"] in ("error", "rejected") and "Permission denied" in result["stderr"] + str(
+            result["error"]
+        )
 
 
 def test_the_local_executor_has_no_mounts(run, data):

@@ -66,7 +66,9 @@ def test_without_network_the_hosts_loopback_is_out_of_reach(run, listener):
     for address in ("127.0.0.1", "localhost", own_address()):
         result = run.python(CONNECT.format(address=address, port=port), "--network", "none")
         assert result["stdout"].startswith("refused"), result
-    assert run.python(CONNECT.format(address="127.0.0.1", port=port))["stdout"].startswith("refused"), "none is the default"
+    assert run.python(CONNECT.format(address="127.0.0.1", port=port))["stdout"].startswith(
+        "refused"
+    ), "none is the default"
     assert len(served) == 1
     assert "net" in run.python("pass")["isolation"]["namespaces"]
 

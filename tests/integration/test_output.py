@@ -18,8 +18,12 @@ MEGABYTE = 1 << 20
 def test_every_byte_passes(run, tmp_path):
     data = random.Random(2).randbytes(300_000) + bytes(range(256)) + b"\xff\xfe\xe2\x82"
     (tmp_path / "data").write_bytes(data)
-    finished = run("-c", "import os; os.write(2, b'\\xfferr'); print(end='', flush=True); os.system('cat data')",
-                   "--file", tmp_path / "data")
+    finished = run(
+        "-c",
+        "import os; os.write(2, b'\\xfferr'); print(end='', flush=True); os.system('cat data')",
+        "--file",
+        tmp_path / "data",
+    )
     assert finished.exit_code == 0
     assert finished.stdout == data
     assert finished.stderr == b"\xfferr"
@@ -121,8 +125,17 @@ def shell(run, script, *words, **options):
 def test_a_reader_that_leaves_ends_an_endless_program(run, token, executor):
     code = "import itertools\nfor n in itertools.count(): print(n)"
     finished = shell(
-        run, 'set -o pipefail; "$@" 2>/dev/null | head -1', "-c", code, "--python", PYTHON, "--executor", executor,
-        "--", token, timeout=10,
+        run,
+        'set -o pipefail; "$@" 2>/dev/null | head -1',
+        "-c",
+        code,
+        "--python",
+        PYTHON,
+        "--executor",
+        executor,
+        "--",
+        token,
+        timeout=10,
     )
     assert finished.stdout == b"0\n", finished.describe()
     assert finished.exit_code not in (0, 124), "the program did not notice"
@@ -154,7 +167,14 @@ def test_a_full_stderr_does_not_matter_to_stdout(run):
 def test_nobody_reads_and_the_limit_still_ends_the_guest(run, token):
     """The program fills the pipe; at its limit it is gone, and what is in the pipe can still be read."""
     with run.started(
-        "-c", "import os\nwhile True: os.write(1, b'x' * 65536)", "--python", PYTHON, "--timeout", "1s", "--", token,
+        "-c",
+        "import os\nwhile True: os.write(1, b'x' * 65536)",
+        "--python",
+        PYTHON,
+        "--timeout",
+        "1s",
+        "--",
+        token,
         collect=False,
     ) as process:
         assert wait_until(lambda: guests(token, process.pid)), "the guest did not start"
@@ -169,7 +189,7 @@ def test_nobody_reads_and_the_limit_still_ends_the_guest(run, token):
 def test_nobody_reads_and_a_signal_ends_it(run, token):
     """Blocked on its reader, cella must still hear that it shall stop."""
     with run.started(
-        "-c", "import os\nwhile True: os.write(1, b'x' * 65536)", "--python", PYTHON, "--", token, collect=False,
+        "-c", "import os\nwhile True: os.write(1, b'x' * 65536)", "--python", PYTHON, "--", token, collect=False
     ) as process:
         assert wait_until(lambda: guests(token, process.pid)), "the guest did not start"
         time.sleep(0.3)
@@ -190,6 +210,7 @@ def test_a_program_may_close_its_output_early(run):
 
 def test_output_of_children_and_of_c_code_is_caught(run):
     result = run.python(
-        "import ctypes, os\nlibc = ctypes.CDLL(None)\nlibc.puts(b'from C')\nlibc.fflush(None)\nos.system('echo from a shell')"
+        "import ctypes, os\nlibc = ctypes.CDLL(None)\nlibc.puts(b'from C')\nlibc.fflush(None)\n"
+        "os.system('echo from a shell')"
     )
     assert result["stdout"] == "from C\nfrom a shell\n"

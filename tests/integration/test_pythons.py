@@ -24,7 +24,8 @@ connection = sqlite3.connect("file.db")
 connection.execute("create table t (x)")
 print(json.dumps({{
     "executable": sys.executable, "prefix": sys.prefix, "base": sys.base_prefix, "above": above,
-    "version": "%d.%d.%d" % sys.version_info[:3], "virtual_env": os.environ.get("VIRTUAL_ENV"), "path": os.environ["PATH"],
+    "version": "%d.%d.%d" % sys.version_info[:3], "virtual_env": os.environ.get("VIRTUAL_ENV"),
+    "path": os.environ["PATH"],
 }}))
 """
 
@@ -60,14 +61,23 @@ def at_home(run, private):
     with tempfile.TemporaryDirectory(prefix="cella-cache-") as cache:
         private.calls.unlink(missing_ok=True)
         yield {
-            "HOME": str(private.home), "PYENV_ROOT": str(private.root), "XDG_CACHE_HOME": cache,
+            "HOME": str(private.home),
+            "PYENV_ROOT": str(private.root),
+            "XDG_CACHE_HOME": cache,
             "PATH": f"{private.shim.parent}:/usr/bin:/bin",
         }
 
 
 def test_the_distributions_python(run):
     full, minor = version()
-    for flags in ([], ["--python", PYTHON], ["--python", minor], ["--python", full], ["--python", "python3"], ["--python", "3"]):
+    for flags in (
+        [],
+        ["--python", PYTHON],
+        ["--python", minor],
+        ["--python", full],
+        ["--python", "python3"],
+        ["--python", "3"],
+    ):
         told = portrait(run, *flags)
         assert (told["prefix"], told["base"], told["version"]) == ("/usr", "/usr", full), flags
         assert told["virtual_env"] is None
@@ -104,7 +114,8 @@ def test_an_interpreter_is_asked_once(run, private, at_home):
 def test_a_cache_that_cannot_be_kept_is_no_obstacle(run, private, at_home):
     for cache in ("/proc/nowhere", "/dev/null/x", "relative"):
         private.calls.unlink(missing_ok=True)
-        home = {"HOME": "/nonexistent"} if cache == "relative" else {}
+        # A relative one is ignored, and the one of the home is not there either.
+        home = {"HOME": "/dev/null"} if cache == "relative" else {}
         for _ in range(2):
             result = run.json("-c", "print(1)", with_env={**at_home, **home, "XDG_CACHE_HOME": cache})
             assert result["stdout"] == "1\n", result
@@ -115,14 +126,24 @@ def test_a_spoilt_cache_is_no_obstacle(run, private, at_home):
     run.json("-c", "print(1)", with_env=at_home)
     (cache,) = pathlib.Path(at_home["XDG_CACHE_HOME"]).rglob("*.json")
     good = cache.read_bytes()
-    for spoilt in (b"", b"{", good[: len(good) // 2], b"\xff" * 100, good.replace(b'"/', b'"'), b"[]", b"0" * (1 << 20)):
+    for spoilt in (
+        b"",
+        b"{",
+        good[: len(good) // 2],
+        b"\xff" * 100,
+        good.replace(b'"/', b'"'),
+        b"[]",
+        b"0" * (1 << 20),
+    ):
         cache.write_bytes(spoilt)
         assert run.json("-c", "print(1)", with_env=at_home)["stdout"] == "1\n"
 
 
 def test_a_virtual_environment_of_a_private_python(run, private, at_home):
     for flags, env in [
-        (["--venv", private.venv], {}), (["--python", private.venv / "bin" / "python"], {}), ([], {"VIRTUAL_ENV": str(private.venv)}),
+        (["--venv", private.venv], {}),
+        (["--python", private.venv / "bin" / "python"], {}),
+        ([], {"VIRTUAL_ENV": str(private.venv)}),
     ]:
         told = portrait(run, *flags, with_env={**at_home, **env})
         assert (told["prefix"], told["base"]) == (str(private.venv), str(private.prefix)), flags
@@ -155,7 +176,12 @@ def test_a_virtual_environment_of_the_system(run, parent, copies):
 
 def test_a_shell_script_gets_the_environment_too(run, private, at_home):
     result = run.json(
-        "--lang", "bash", "-c", "python -c 'import sys; print(sys.prefix)'; echo $VIRTUAL_ENV", "--venv", private.venv,
+        "--lang",
+        "bash",
+        "-c",
+        "python -c 'import sys; print(sys.prefix)'; echo $VIRTUAL_ENV",
+        "--venv",
+        private.venv,
         with_env=at_home,
     )
     assert result["stdout"] == f"{private.venv}\n{private.venv}\n", result
@@ -169,9 +195,13 @@ def test_every_interpreter_of_a_version_manager(run):
     """Those of the machine, where there are any: by path, and by version if it is the newest of its kind."""
     for python in foreign_pythons():
         home = {"HOME": str(pathlib.Path.home()), "XDG_CACHE_HOME": run.environment["HOME"] + "/cache"}
-        result = run.json("-c", "import ssl, sqlite3, ctypes, sys; print(sys.prefix)", "--python", python, with_env=home)
+        result = run.json(
+            "-c", "import ssl, sqlite3, ctypes, sys; print(sys.prefix)", "--python", python, with_env=home
+        )
         assert result["stdout"] == f"{python.parents[1]}\n", result
-        hidden = run.json("-c", f"import os; print(os.listdir({str(pathlib.Path.home())!r}))", "--python", python, with_env=home)
+        hidden = run.json(
+            "-c", f"import os; print(os.listdir({str(pathlib.Path.home())!r}))", "--python", python, with_env=home
+        )
         assert hidden["stdout"] == f"{[python.relative_to(pathlib.Path.home()).parts[0]]}\n", hidden
 
 
@@ -196,7 +226,7 @@ def test_what_is_no_python_is_refused(run, tmp_path):
     assert "not a virtual environment" in run.rejected("-c", "1", "--venv", tmp_path, code=127)
     assert "not found on PATH" in run.rejected("-c", "1", "--python", "snake", code=127)
     assert "/bin/true" in run.rejected("-c", "1", "--python", "/bin/true")
-    liar = write_script(tmp_path / "python3", "#!/bin/sh\necho '{\"executable\": \"/bin/sh\", \"prefix\": \"/\"}'\n")
+    liar = write_script(tmp_path / "python3", '#!/bin/sh\necho \'{"executable": "/bin/sh", "prefix": "/"}\'\n')
     assert str(liar) in run.rejected("-c", "1", "--python", liar)
     (tmp_path / "plain").write_text("")
     assert "not an executable file" in run.rejected("-c", "1", "--python", tmp_path / "plain", code=127)
@@ -215,10 +245,15 @@ def test_an_interpreter_that_shows_too_much_is_refused(run, tmp_path):
     shutil.copytree("/usr/lib/python3", home / "lib" / f"python{version()[1]}", ignore=lambda *_: ["dist-packages"])
     liar = write_script(
         home / "bin" / "python3",
-        "#!/bin/sh\necho '" + json.dumps({
-            "executable": str(home / "bin" / "python3"), "version": version()[0],
-            **{name: str(home) for name in ("prefix", "base_prefix", "exec_prefix", "base_exec_prefix")},
-        }) + "'\n",
+        "#!/bin/sh\necho '"
+        + json.dumps(
+            {
+                "executable": str(home / "bin" / "python3"),
+                "version": version()[0],
+                **{name: str(home) for name in ("prefix", "base_prefix", "exec_prefix", "base_exec_prefix")},
+            }
+        )
+        + "'\n",
     )
     message = run.rejected("-c", "1", "--python", liar, with_env={"HOME": str(home)})
     assert str(home) in message and "show all of" in message

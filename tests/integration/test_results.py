@@ -9,8 +9,22 @@ import pytest
 from support.running import HAS_CGROUPS
 
 FIELDS = [
-    "id", "session", "status", "exit_code", "signal", "stdout", "stderr", "value", "outputs", "error", "files",
-    "truncated", "usage", "state", "isolation", "checkpoint",
+    "id",
+    "session",
+    "status",
+    "exit_code",
+    "signal",
+    "stdout",
+    "stderr",
+    "value",
+    "outputs",
+    "error",
+    "files",
+    "truncated",
+    "usage",
+    "state",
+    "isolation",
+    "checkpoint",
 ]
 
 
@@ -24,9 +38,19 @@ def test_a_result_has_every_field(run):
     assert list(result) == FIELDS
     assert re.fullmatch(r"run_[0-9a-f]{32}", result["id"])
     expected = {
-        "session": None, "status": "ok", "exit_code": 0, "signal": None, "stdout": "out\n", "stderr": "err\n",
-        "value": None, "outputs": [], "error": None, "files": [], "truncated": {"stdout": 0, "stderr": 0},
-        "state": "none", "checkpoint": "off",
+        "session": None,
+        "status": "ok",
+        "exit_code": 0,
+        "signal": None,
+        "stdout": "out\n",
+        "stderr": "err\n",
+        "value": None,
+        "outputs": [],
+        "error": None,
+        "files": [],
+        "truncated": {"stdout": 0, "stderr": 0},
+        "state": "none",
+        "checkpoint": "off",
     }
     assert {name: result[name] for name in expected} == expected
     usage = result["usage"]
@@ -97,7 +121,7 @@ def test_plain_output_explains_a_crash_on_stderr(run):
 def test_a_traceback_names_the_source_line(run):
     result = run.python("def inner():\n    raise ValueError('told')\n\ninner()\n")
     assert "    raise ValueError('told')" in result["stderr"]
-    assert 'line 2, in inner' in result["stderr"] and 'line 4, in <module>' in result["stderr"]
+    assert "line 2, in inner" in result["stderr"] and "line 4, in <module>" in result["stderr"]
 
 
 def test_exit_codes_pass_through(run):
@@ -117,7 +141,8 @@ def test_the_summary_is_one_line_on_stderr(run):
     assert (finished.exit_code, finished.stdout) == (0, b"1\n")
     mechanism = "cgroup" if HAS_CGROUPS else "rlimit+watchdog"
     pattern = (
-        r"cella: ok in [\d.]+ ms \(processor [\d.]+ ms, peak [\d.]+m\); sandbox: 7 namespaces, seccomp, .*network none; "
+        r"cella: ok in [\d.]+ ms \(processor [\d.]+ ms, peak [\d.]+m\); "
+        r"sandbox: 7 namespaces, seccomp, .*network none; "
         rf"memory 1g by {re.escape(mechanism)}, pids 128 by (cgroup|rlimit)\n"
     )
     assert re.fullmatch(pattern, finished.stderr.decode()), finished.describe()
@@ -133,8 +158,16 @@ def test_version_and_help(cella):
 
 @pytest.mark.parametrize(
     "words",
-    [[], ["runn"], ["run", "--nonsense"], ["run", "-c"], ["run", "--json", "--events", "-c", "1"],
-     ["run", "--network", "some", "-c", "1"], ["run", "--executor", "moon", "-c", "1"], ["run", "a.py", "b.py"]],
+    [
+        [],
+        ["runn"],
+        ["run", "--nonsense"],
+        ["run", "-c"],
+        ["run", "--json", "--events", "-c", "1"],
+        ["run", "--network", "some", "-c", "1"],
+        ["run", "--executor", "moon", "-c", "1"],
+        ["run", "a.py", "b.py"],
+    ],
     ids=" ".join,
 )
 def test_a_wrong_command_line_is_told_apart(cella, words):

@@ -53,7 +53,12 @@ def test_programs_of_the_tree_run_and_the_hosts_are_gone(run, small):
 
 
 def test_the_workspace_and_the_own_directories_are_there(run, small):
-    code = "echo x > here; cat here; touch /tmp/t /dev/shm/s; echo > /dev/null; ls /proc/self/fd >/dev/null && echo proc; touch /etc/x || echo ro"
+    code = """
+echo x > here; cat here
+touch /tmp/t /dev/shm/s; echo > /dev/null
+ls /proc/self/fd >/dev/null && echo proc
+touch /etc/x || echo ro
+"""
     result = run.shell(code, "--rootfs", small, "--memory", "64m")
     assert result["stdout"] == "x\nproc\nro\n", result
     assert [entry["path"] for entry in result["files"]] == ["here"]
@@ -88,7 +93,13 @@ def test_mounts_and_a_workdir_in_a_tree(run, small, tmp_path):
     (tmp_path / "data" / "f").write_text("data\n")
     (tmp_path / "work").mkdir()
     result = run.shell(
-        "cat /data/f; echo made > made", "--rootfs", small, "--mount", f"{tmp_path}/data:/data", "--workdir", tmp_path / "work"
+        "cat /data/f; echo made > made",
+        "--rootfs",
+        small,
+        "--mount",
+        f"{tmp_path}/data:/data",
+        "--workdir",
+        tmp_path / "work",
     )
     assert (result["status"], result["stdout"]) == ("ok", "data\n"), result
     assert (tmp_path / "work" / "made").read_text() == "made\n"
@@ -105,7 +116,10 @@ def hostile(small):
         yield root, victim
 
 
-@pytest.mark.parametrize("name", ["etc", "tmp", "dev", "proc", "workspace", "var", "run", "home", "mnt", "sys", "var/tmp", "dev/shm", "etc/passwd"])
+@pytest.mark.parametrize(
+    "name",
+    ["etc", "tmp", "dev", "proc", "workspace", "var", "run", "home", "mnt", "sys", "var/tmp", "dev/shm", "etc/passwd"],
+)
 def test_a_link_of_the_tree_leads_nowhere(run, hostile, name):
     """The tree makes one of the jail's own places a link to the host."""
     root, victim = hostile
@@ -114,7 +128,9 @@ def test_a_link_of_the_tree_leads_nowhere(run, hostile, name):
         shutil.rmtree(place)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(victim)
-    result = run.shell(f"ls /{name}/ {victim}; cat {victim}/secret; touch /{name}/planted {victim}/planted; echo ran", "--rootfs", root)
+    result = run.shell(
+        f"ls /{name}/ {victim}; cat {victim}/secret; touch /{name}/planted {victim}/planted; echo ran", "--rootfs", root
+    )
     assert sorted(os.listdir(victim)) == ["secret"], "something was made in a directory of the host"
     assert (victim / "secret").read_text() == "of the host"
     assert "of the host" not in result["stdout"]

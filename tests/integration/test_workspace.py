@@ -1,4 +1,4 @@
-"""The files of a run: the private workspace, a directory of the host in its place, files in, files out, changes told."""
+"""The files of a run: the private workspace, a directory of the host instead, files in, files out, changes told."""
 
 import os
 import pathlib
@@ -22,6 +22,7 @@ def mode(path):
 
 # The private workspace.
 
+
 def test_the_workspace_is_private_and_gone_afterwards(run):
     first = run.shell("pwd; echo data > kept; mkdir -p deep/er; ls -A | wc -l")
     assert first["stdout"] == "/workspace\n3\n", first
@@ -43,7 +44,10 @@ os.mkdir('only_a_directory')
     result = run.python(code, "--file", tmp_path / "in.txt", "--file", tmp_path / "gone.txt")
     assert result["status"] == "ok", result
     assert changes(result) == [
-        ("a/b/c/deep.txt", "created", 5), ("empty", "created", 0), ("gone.txt", "deleted", 0), ("in.txt", "modified", 7),
+        ("a/b/c/deep.txt", "created", 5),
+        ("empty", "created", 0),
+        ("gone.txt", "deleted", 0),
+        ("in.txt", "modified", 7),
     ]
     assert "files_complete" not in result
 
@@ -56,7 +60,12 @@ def test_what_did_not_change_is_not_told(run, tmp_path):
 
 def test_a_change_that_keeps_size_and_time_is_seen(run, tmp_path):
     (tmp_path / "in.txt").write_text("aaa")
-    code = "import os\ns = os.stat('in.txt')\nopen('in.txt', 'w').write('bbb')\nos.utime('in.txt', ns=(s.st_atime_ns, s.st_mtime_ns))"
+    code = """
+import os
+before = os.stat('in.txt')
+open('in.txt', 'w').write('bbb')
+os.utime('in.txt', ns=(before.st_atime_ns, before.st_mtime_ns))
+"""
     assert changes(run.python(code, "--file", tmp_path / "in.txt")) == [("in.txt", "modified", 3)]
 
 
@@ -67,6 +76,7 @@ def test_files_are_told_of_a_failed_run_too(run):
 
 
 # A directory of the host.
+
 
 @EXECUTORS
 def test_a_directory_of_the_host(run, tmp_path, executor):
@@ -87,10 +97,19 @@ os.symlink('out.txt', 'link')
     result = run.python(code, "--workdir", tmp_path, "--executor", executor)
     assert (result["status"], result["stdout"]) == ("ok", "from the host\n"), result
     assert changes(result) == [
-        ("gone.txt", "deleted", 0), ("in.txt", "modified", 14), ("new/dir/file", "created", 0), ("out.txt", "created", 11),
+        ("gone.txt", "deleted", 0),
+        ("in.txt", "modified", 14),
+        ("new/dir/file", "created", 0),
+        ("out.txt", "created", 11),
         ("sub/run.sh", "created", 9),
     ]
-    assert sorted(os.listdir(tmp_path)) == ["in.txt", "link", "new", "out.txt", "sub"], "the code's own file stays behind"
+    assert sorted(os.listdir(tmp_path)) == [
+        "in.txt",
+        "link",
+        "new",
+        "out.txt",
+        "sub",
+    ], "the code's own file stays behind"
     assert (tmp_path / "in.txt").read_text() == "from the host!"
     assert (mode(tmp_path / "out.txt"), mode(tmp_path / "sub/run.sh")) == (0o640, 0o755)
     assert (mode(tmp_path / "new/dir/file"), mode(tmp_path / "new")) == (0o644, 0o755)
@@ -108,7 +127,9 @@ def test_a_directory_of_another_user(run, tmp_path):
     os.chown(tmp_path, other, other)
     (tmp_path / "theirs").write_text("x")
     os.chown(tmp_path / "theirs", other, other)
-    result = run.shell("cat theirs; echo y >> theirs; mkdir d; touch d/made; ls -ln theirs | cut -d' ' -f3", "--workdir", tmp_path)
+    result = run.shell(
+        "cat theirs; echo y >> theirs; mkdir d; touch d/made; ls -ln theirs | cut -d' ' -f3", "--workdir", tmp_path
+    )
     assert (result["status"], result["stdout"]) == ("ok", "x1000\n"), result
     for path in [tmp_path, *tmp_path.rglob("*")]:
         assert (path.stat().st_uid, path.stat().st_gid) == (other, other), path
@@ -139,7 +160,9 @@ def test_a_relative_directory_and_one_behind_a_link(run, tmp_path):
 
 @EXECUTORS
 def test_a_missing_directory_is_127(run, tmp_path, executor):
-    message = run.rejected("-c", "1", "--workdir", tmp_path / "missing", "--executor", executor, "--python", PYTHON, code=127)
+    message = run.rejected(
+        "-c", "1", "--workdir", tmp_path / "missing", "--executor", executor, "--python", PYTHON, code=127
+    )
     assert "missing" in message and "No such file" in message
 
 
@@ -215,15 +238,27 @@ def test_a_file_of_the_directory_itself(run, tmp_path, executor):
 
 # Files in.
 
+
 def test_files_are_copied_in(run, tmp_path):
     (tmp_path / "a.txt").write_text("A")
     (tmp_path / "b.bin").write_bytes(bytes(range(256)) * 4000)
     (tmp_path / "tool.sh").write_text("#!/bin/sh\necho tool $1\n")
     (tmp_path / "tool.sh").chmod(0o700)
-    code = "cat a.txt; cat in/deep/renamed; wc -c < b.bin; ./tool.sh runs; stat -c %a a.txt tool.sh; test -w a.txt && echo writable"
+    code = """
+cat a.txt in/deep/renamed; wc -c < b.bin
+./tool.sh runs
+stat -c %a a.txt tool.sh; test -w a.txt && echo writable
+"""
     result = run.shell(
-        code, "--file", tmp_path / "a.txt", "--file", f"{tmp_path}/a.txt:in/deep/renamed", "--file", tmp_path / "b.bin",
-        "--file", tmp_path / "tool.sh",
+        code,
+        "--file",
+        tmp_path / "a.txt",
+        "--file",
+        f"{tmp_path}/a.txt:in/deep/renamed",
+        "--file",
+        tmp_path / "b.bin",
+        "--file",
+        tmp_path / "tool.sh",
     )
     assert (result["status"], result["stdout"]) == ("ok", "AA1024000\ntool runs\n644\n755\nwritable\n"), result
     assert (tmp_path / "a.txt").read_text() == "A"
@@ -250,6 +285,7 @@ def test_a_file_with_the_name_of_the_code(run, tmp_path):
 
 
 # Files out.
+
 
 def test_changed_files_are_copied_out(run, tmp_path):
     (tmp_path / "in.txt").write_text("old")
@@ -282,7 +318,9 @@ def test_plain_output_and_files_out(run, tmp_path):
 
 
 def test_partial_results_come_out_of_a_failed_run(run, tmp_path):
-    result = run.python("open('made', 'w').write('x')\nimport time; time.sleep(9)", "--timeout", "500ms", "--out", tmp_path)
+    result = run.python(
+        "open('made', 'w').write('x')\nimport time; time.sleep(9)", "--timeout", "500ms", "--out", tmp_path
+    )
     assert result["status"] == "timeout" and (tmp_path / "made").read_text() == "x"
 
 

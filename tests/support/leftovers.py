@@ -48,7 +48,6 @@ def cgroups_of(pids):
 
 
 def scratch_of(pids, parent="/tmp"):
-    """The directories that the local executor made for these supervisors."""
+    """The directories of the local executor for these supervisors: "cella-local-<namespace>-<pid>-<start>-…"."""
     wanted = {str(pid) for pid in pids}
-    names = [name.split("-") for name in os.listdir(parent) if name.startswith("cella-local-")]
-    return ["-".join(words) for words in names if words[2] in wanted]
+    return [name for name in os.listdir(parent) if (m := re.match(r"cella-local-\d+-(\d+)-", name)) and m[1] in wanted]

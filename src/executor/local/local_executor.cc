@@ -10,6 +10,7 @@
 #include "executor/limits.h"
 #include "executor/local/scratch.h"
 #include "executor/plan_run.h"
+#include "executor/workspace.h"
 
 namespace cella::executor {
 
@@ -18,9 +19,11 @@ Environment LocalExecutor::BaseEnvironment(const RunRequest& request, const lang
   if (request.policy.inherit_env) {
     for (const auto& [name, value] : local_.whole) environment.Set(name, value);
   } else {
-    environment.Set("HOME", context_.host.home);
-    environment.Set("USER", local_.user);
-    environment.Set("LOGNAME", local_.user);
+    if (!context_.host.home.empty()) environment.Set("HOME", context_.host.home);
+    if (!local_.user.empty()) {
+      environment.Set("USER", local_.user);
+      environment.Set("LOGNAME", local_.user);
+    }
     environment.Set("LANG", local_.lang.empty() ? "C.UTF-8" : local_.lang);
     environment.Set("TMPDIR", local_.tmpdir);
   }
@@ -35,6 +38,7 @@ async::Task<Result<Outcome>> LocalExecutor::Run(RunRequest request, EventSink& s
   if (!policy.rootfs.empty() || !policy.mounts.empty()) {
     co_return Err(ErrorCode::kInvalid, "the local executor has no mounts and no rootfs; use --executor sandbox");
   }
+  CO_TRY_VOID(CheckWorkdir(policy.workdir));
   CO_TRY(LimitPlan limits,
          PlanLimits(policy, ObserveMachine(context_.cgroups, Confinement::kNone, policy.workdir.empty())));
 

@@ -35,9 +35,25 @@ uint64_t PidNamespace() {
 }
 
 void RemoveTree(const std::string& path) {
+  namespace fs = std::filesystem;
   // remove_all does not follow links and walks by descriptor.
-  std::error_code ignored;
-  std::filesystem::remove_all(path, ignored);
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (!error) return;
+  // A program may have taken its own directories' rights away. They are ours to give back.
+  auto open_up = [](const fs::path& directory) {
+    std::error_code ignored;
+    fs::permissions(directory, fs::perms::owner_all, fs::perm_options::add | fs::perm_options::nofollow, ignored);
+  };
+  open_up(path);
+  fs::recursive_directory_iterator walk(path, error), end;
+  while (!error && walk != end) {
+    if (walk->is_directory(error) && !walk->is_symlink()) {
+      open_up(walk->path());
+    }
+    walk.increment(error);
+  }
+  fs::remove_all(path, error);
 }
 
 }  // namespace

@@ -77,13 +77,17 @@ Status AddEtc(const language::Plan& plan, const Policy& policy, JailSpecBuilder*
 
 Status AddPolicyMount(const Mount& mount, JailSpecBuilder* builder) {
   std::filesystem::path target(mount.target);
-  if (!target.is_absolute() || target.lexically_normal() != target || target == "/") {
+  if (!target.is_absolute() || target.lexically_normal() != target || mount.target.ends_with('/')) {
     return Err(ErrorCode::kInvalid, "mount target '{}' must be an absolute path without '..' or a trailing slash",
                mount.target);
   }
-  for (const char* reserved :
-       {"/proc", "/dev", "/workspace", "/tmp", "/usr", "/etc", "/bin", "/lib", "/lib64", "/sys"}) {
-    if (target == reserved || (std::string_view(reserved) == "/proc" && mount.target.starts_with("/proc/"))) {
+  // The jail's own; anything below /proc, /dev and /sys as well.
+  for (std::string_view reserved : {"/workspace", "/tmp", "/var", "/var/tmp", "/run", "/usr", "/etc", "/bin", "/sbin",
+                                    "/lib", "/lib64", "/lib32", "/libx32"}) {
+    if (mount.target == reserved) return Err(ErrorCode::kInvalid, "'{}' cannot be mounted over", mount.target);
+  }
+  for (std::string_view reserved : {"/proc", "/dev", "/sys"}) {
+    if (mount.target == reserved || mount.target.starts_with(std::string(reserved) + "/")) {
       return Err(ErrorCode::kInvalid, "'{}' cannot be mounted over", mount.target);
     }
   }

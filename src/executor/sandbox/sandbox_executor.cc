@@ -1,6 +1,5 @@
 #include "executor/sandbox/sandbox_executor.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "executor/environment.h"
@@ -8,6 +7,7 @@
 #include "executor/plan_run.h"
 #include "executor/sandbox/identity.h"
 #include "executor/sandbox/root_tree.h"
+#include "executor/workspace.h"
 
 namespace cella::executor {
 namespace {
@@ -38,16 +38,6 @@ Isolation DescribeIsolation(const Policy& policy, const LimitPlan& limits, const
   isolation.limits = limits.enforced;
   isolation.unenforced = limits.unenforced;
   return isolation;
-}
-
-// A working directory is checked before anything is built: the sentence is better than a failed mount.
-Status CheckWorkdir(const std::string& path) {
-  if (path.empty()) return {};
-  struct stat info;
-  if (stat(path.c_str(), &info) < 0) return SysErr(errno, "workdir '{}'", path);
-  if (!S_ISDIR(info.st_mode)) return Err(ErrorCode::kInvalid, "workdir '{}' is not a directory", path);
-  if (access(path.c_str(), R_OK | W_OK | X_OK) < 0) return SysErr(errno, "workdir '{}' is not writable", path);
-  return {};
 }
 
 // Nothing from there is run on the host.

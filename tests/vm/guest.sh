@@ -1,0 +1,60 @@
+#!/bin/sh
+# Runs inside the virtual machine, as its second stage of start: cgroup v2 with all controllers, nothing else.
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mkdir -p /dev/pts /dev/shm
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+export PATH=/cella:/bin:/usr/bin HOME=/root
+printf 'root:x:0:0:root:/root:/bin/sh\nuser:x:1500:1500::/tmp:/bin/sh\n' >/etc/passwd
+printf 'root:x:0:\nuser:x:1500:\n' >/etc/group
+
+passed=0 failed=0
+# check NAME PATTERN COMMAND...: the command's output must match.
+check() {
+  name=$1 pattern=$2
+  shift 2
+  output=$("$@" 2>&1)
+  if echo "$output" | grep -q "$pattern"; then
+    passed=$((passed + 1))
+    echo "ok: $name"
+  else
+    failed=$((failed + 1))
+    echo "FAILED: $name: no '$pattern' in:"
+    echo "$output"
+  fi
+}
+run() { cella run --json --lang sh "$@"; }
+as_user() { setpriv --reuid=1500 --regid=1500 --clear-groups "$@"; }
+in_group() {
+  group=$1
+  shift
+  sh -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$group" "$@"
+}
+
+echo "kernel $(uname -r), controllers $(cat /sys/fs/cgroup/cgroup.controllers)"
+check 'doctor says that the sandbox runs' '"sandbox": *true' cella doctor --json
+check 'limits are held by cgroup v2' '"cgroup":"v2"' run -c :
+check 'memory over the limit is oom' '"status":"oom","exit_code":137' run --memory 32m -c 'dd if=/dev/zero of=/tmp/x bs=1M count=100'
+check 'the guest is chosen, not init' 'oom_score_adj:500' dmesg
+check 'refused forks are a limit' '"status":"limit"' run --pids 5 -c 'for i in 1 2 3 4 5 6 7 8 9; do sleep 2 & done; wait; exit 1'
+check 'processor time is a limit' '"status":"limit"' run --cpu-time 1s -c 'while :; do :; done'
+check 'a share of a processor holds' '"cpu_ms":1[0-9][0-9][0-9]' run --cpus 0.5 --timeout 3s -c 'while :; do :; done'
+check 'the local executor joins a group too' 'cella-' cella run --executor local --lang sh -c 'cat /proc/self/cgroup'
+
+cd /tmp || exit 1
+check 'an ordinary user runs without cgroups' '"by":"rlimit+watchdog"' as_user cella run --json --lang sh -c :
+check 'and is refused a share of processors' '"exit_code":126' as_user cella run --json --lang sh --cpus 1 -c :
+# A delegated group, as of systemd-run --user --scope -p Delegate=yes: the caller sits in it, alone.
+group=/sys/fs/cgroup/delegated
+mkdir $group
+echo '+memory +pids +cpu' >/sys/fs/cgroup/cgroup.subtree_control
+chown 1500:1500 $group $group/cgroup.procs $group/cgroup.subtree_control $group/cgroup.threads
+check 'in a delegated group the user has cgroups' '"status":"oom".*"cgroup":"v2"' \
+  in_group $group setpriv --reuid=1500 --regid=1500 --clear-groups \
+  cella run --json --lang sh --memory 32m --cpus 1 -c 'dd if=/dev/zero of=/tmp/x bs=1M count=100'
+
+check 'no group of a run is left' '^0$' sh -c "find /sys/fs/cgroup -name 'cella-*' ! -name '*supervisor' | grep -c ."
+check 'no process is left' '^0$' sh -c "ps | grep -c '[c]ella'"
+echo "vm: $passed passed, $failed failed"
+poweroff -f
