@@ -6,6 +6,7 @@
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -220,9 +221,16 @@ class Init {
     KillAll();
     for (;;) {
       rusage usage = {};
-      pid_t pid = wait4(-1, nullptr, __WALL, &usage);
+      // Without a pid namespace a process may slip through; then nobody can be waited for yet.
+      pid_t pid = wait4(-1, nullptr, unconfined_ ? __WALL | WNOHANG : __WALL, &usage);
       if (pid < 0 && errno == EINTR) continue;
       if (pid < 0) return;
+      if (pid == 0) {
+        KillAll();
+        timespec pause = {0, 500'000};
+        nanosleep(&pause, nullptr);
+        continue;
+      }
       Account(usage);
     }
   }

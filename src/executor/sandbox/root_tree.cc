@@ -77,7 +77,7 @@ Status AddEtc(const language::Plan& plan, const Policy& policy, JailSpecBuilder*
 
 Status AddPolicyMount(const Mount& mount, JailSpecBuilder* builder) {
   std::filesystem::path target(mount.target);
-  if (!target.is_absolute() || target.lexically_normal() != target || mount.target.ends_with('/')) {
+  if (!target.is_absolute() || target.lexically_normal().native() != mount.target || mount.target.ends_with('/')) {
     return Err(ErrorCode::kInvalid, "mount target '{}' must be an absolute path without '..' or a trailing slash",
                mount.target);
   }
