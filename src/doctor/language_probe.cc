@@ -53,8 +53,8 @@ LanguageFact Find(const LanguageTable& table, const Language& language, HostEnv 
     fact.version = plan->python->version;
     return fact;
   }
-  language::Question question{
-      .argv = {fact.program}, .env = host.ForAsking(), .cwd = host.cwd, .timeout = kVersionLimit};
+  language::Question question = language::QuestionFor(host, {fact.program});
+  question.timeout = kVersionLimit;
   std::ranges::move(VersionArguments(language), std::back_inserter(question.argv));
   if (auto answer = language::Ask(question)) fact.version = VersionIn(*answer);
   return fact;

@@ -34,7 +34,7 @@ std::optional<RunError> Explain(RunStatus status, const Limits& limits, const ja
       return RunError{"OutOfMemory",
                       fmt::format("used more than {} of memory (--memory)", FormatByteSize(limits.memory.value)), ""};
     case RunStatus::kLimit: {
-      const RunError over_cpu_time{
+      RunError over_cpu_time{
           "Limit",
           fmt::format("used more than {} of processor time (--cpu-time)", FormatDuration(limits.cpu_time.value)), ""};
       if (report == nullptr || report->killed_for == jail::KillReason::kCpuTime) return over_cpu_time;

@@ -234,7 +234,7 @@ CgroupHost CgroupHost::Probe() { return ProbeAt(ReadAll("/proc/self/cgroup"), Re
 CgroupHost CgroupHost::ProbeAt(std::string_view self_cgroup, std::string_view mountinfo,
                                const CgroupDirectoryCalls& calls) {
   auto tree = std::make_shared<CgroupTree>();
-  tree->owner = CurrentCgroupOwner();
+  tree->owner = CurrentOwner();
   tree->calls = calls;
   const Layout layout{ParseCgroupMounts(mountinfo), ParseCgroupMemberships(self_cgroup)};
 
@@ -276,7 +276,7 @@ const std::string& CgroupHost::reason() const { return tree_->reason; }
 
 size_t CgroupHost::Sweep() const {
   if (tree_->owner.pid_namespace == 0) return 0;
-  std::map<CgroupOwner, bool> alive;
+  std::map<Owner, bool> alive;
   // A crash half way through making or removing leaves a group in some hierarchies only, hence a look at each.
   std::set<std::string> dead;
   for (const CgroupHierarchy& hierarchy : tree_->hierarchies) {

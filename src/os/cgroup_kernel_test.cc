@@ -19,7 +19,6 @@
 namespace cella::os {
 namespace {
 
-using internal::CgroupOwner;
 using internal::CgroupTree;
 
 constexpr uint64_t kMiB = 1 << 20;
@@ -262,7 +261,7 @@ TEST(CgroupV2OnTheKernel, BirthKillAndRemoval) {
     break;
   }
   if (tree->version == CgroupVersion::kNone) GTEST_SKIP() << "no writable cgroup v2 tree";
-  tree->owner = internal::CurrentCgroupOwner();
+  tree->owner = CurrentOwner();
   const CgroupHost host(tree);
   auto group = host.Create("v2", {});
   ASSERT_TRUE(group) << group.error().message;

@@ -75,8 +75,8 @@ TEST(CgroupLayout, WhatLiesOutsideTheNamespaceIsNotVisible) {
   EXPECT_EQ(VisibleDirectory({.root = "/", .point = "/cg"}, "/..name"), "/cg/..name");
 }
 
-TEST(CgroupOwner, NamesGoThereAndBack) {
-  const CgroupOwner owner{.pid_namespace = 4026531836, .pid = 77, .start_time = 123456};
+TEST(OwnerTest, NamesGoThereAndBack) {
+  const Owner owner{.pid_namespace = 4026531836, .pid = 77, .start_time = 123456};
   const std::string name = FormatGroupName(owner, "run-1");
   const auto parsed = ParseGroupName(name);
   ASSERT_TRUE(parsed);
@@ -84,15 +84,15 @@ TEST(CgroupOwner, NamesGoThereAndBack) {
   EXPECT_EQ(parsed->name, "run-1");
 }
 
-TEST(CgroupOwner, ForeignNamesAreNotOurs) {
+TEST(OwnerTest, ForeignNamesAreNotOurs) {
   for (const char* name : {"cella", "cella-", "cella-1-2-3", "cella-1-2-3-", "cella-1-0-3-x", "cella-1--2-3-x",
                            "cella-a-2-3-x", "cella-1-99999999999-3-x", "xcella-1-2-3-x", "system.slice"}) {
     EXPECT_FALSE(ParseGroupName(name)) << name;
   }
 }
 
-TEST(CgroupOwner, TheCurrentProcessIsAliveAndAnotherStartTimeIsNot) {
-  CgroupOwner self = CurrentCgroupOwner();
+TEST(OwnerTest, TheCurrentProcessIsAliveAndAnotherStartTimeIsNot) {
+  Owner self = CurrentOwner();
   ASSERT_NE(self.pid_namespace, 0u);
   ASSERT_NE(self.start_time, 0u);
   EXPECT_TRUE(IsAlive(self));

@@ -20,7 +20,6 @@ namespace cella::os {
 namespace {
 
 namespace fs = std::filesystem;
-using internal::CgroupOwner;
 using internal::FormatGroupName;
 using testing::HasSubstr;
 
@@ -262,7 +261,7 @@ TEST_F(CgroupOnPlainDirectories, V2WalksUpToTheFirstThatHandsDown) {
 }
 
 TEST_F(CgroupOnPlainDirectories, V2StartsAboveTheLeafThatASupervisorStandsIn) {
-  const std::string leaf = FormatGroupName(internal::CurrentCgroupOwner(), internal::kSupervisorLeaf);
+  const std::string leaf = FormatGroupName(CurrentOwner(), internal::kSupervisorLeaf);
   Base("v2", "memory pids", "memory pids");
   Base("v2/scope", "memory pids", "memory pids");
   Base("v2/scope/" + leaf, "memory pids", "");
@@ -386,8 +385,8 @@ TEST_F(CgroupOnPlainDirectories, SweepTakesTheDeadAndOnlyThem) {
   const CgroupHost host = V1Host();
   auto own = host.Create("run", {});
   ASSERT_TRUE(own);
-  const CgroupOwner self = internal::CurrentCgroupOwner();
-  CgroupOwner dead = self, reused = self, elsewhere = self;
+  const Owner self = CurrentOwner();
+  Owner dead = self, reused = self, elsewhere = self;
   dead.pid = DeadPid();
   ++reused.start_time;
   elsewhere.pid_namespace += 1;
@@ -408,7 +407,7 @@ TEST_F(CgroupOnPlainDirectories, SweepTakesTheDeadAndOnlyThem) {
 
 TEST_F(CgroupOnPlainDirectories, SweepKillsWhatADeadSupervisorLeft) {
   const CgroupHost host = V2Host();
-  CgroupOwner dead = internal::CurrentCgroupOwner();
+  Owner dead = CurrentOwner();
   dead.pid = DeadPid();
   const pid_t orphan = fork();
   if (orphan == 0) {
@@ -430,7 +429,7 @@ TEST_F(CgroupOnPlainDirectories, SweepKillsWhatADeadSupervisorLeft) {
 
 TEST_F(CgroupOnPlainDirectories, SweepNeverKillsInASupervisorsLeaf) {
   const CgroupHost host = V2Host();
-  CgroupOwner dead = internal::CurrentCgroupOwner();
+  Owner dead = CurrentOwner();
   dead.pid = DeadPid();
   const fs::path dir = Base("v2/" + FormatGroupName(dead, internal::kSupervisorLeaf));
   const pid_t survivor = fork();

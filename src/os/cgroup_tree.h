@@ -32,7 +32,7 @@ struct CgroupTree {
   std::vector<CgroupHierarchy> hierarchies;
   unsigned controllers = 0;
   std::string reason;
-  CgroupOwner owner;
+  Owner owner;
   CgroupDirectoryCalls calls = kKernelDirectoryCalls;
 
   const CgroupHierarchy* With(unsigned controller) const;

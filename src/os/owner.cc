@@ -1,4 +1,4 @@
-#include "os/cgroup_owner.h"
+#include "os/owner.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,10 +13,8 @@
 
 #include "base/unique_fd.h"
 
-namespace cella::os::internal {
+namespace cella::os {
 namespace {
-
-constexpr std::string_view kPrefix = "cella-";
 
 struct ProcessStat {
   pid_t pid = 0;
@@ -55,8 +53,8 @@ std::optional<ProcessStat> ReadStat(const char* path) {
 
 }  // namespace
 
-CgroupOwner CurrentCgroupOwner() {
-  CgroupOwner owner{.pid = getpid()};
+Owner CurrentOwner() {
+  Owner owner{.pid = getpid()};
   const auto stat = ReadStat("/proc/self/stat");
   // A /proc of another pid namespace numbers processes differently: no judging by it.
   if (!stat || stat->pid != owner.pid) return owner;
@@ -66,28 +64,28 @@ CgroupOwner CurrentCgroupOwner() {
   return owner;
 }
 
-bool IsAlive(const CgroupOwner& owner) {
+bool IsAlive(const Owner& owner) {
   const auto stat = ReadStat(fmt::format("/proc/{}/stat", owner.pid).c_str());
   if (stat && owner.start_time != 0) return stat->start_time == owner.start_time;
   // /proc mounted with hidepid hides other users' processes; the signal check does not.
   return kill(owner.pid, 0) == 0 || errno != ESRCH;
 }
 
-std::string FormatGroupName(const CgroupOwner& owner, std::string_view name) {
-  return fmt::format("{}{}-{}-{}-{}", kPrefix, owner.pid_namespace, owner.pid, owner.start_time, name);
+std::string FormatOwnedName(std::string_view prefix, const Owner& owner, std::string_view name) {
+  return fmt::format("{}{}-{}-{}-{}", prefix, owner.pid_namespace, owner.pid, owner.start_time, name);
 }
 
-std::optional<GroupName> ParseGroupName(std::string_view directory) {
-  if (!directory.starts_with(kPrefix)) return std::nullopt;
-  directory.remove_prefix(kPrefix.size());
-  GroupName group;
-  if (!TakeNumber(directory, '-', group.owner.pid_namespace) || !TakeNumber(directory, '-', group.owner.pid) ||
-      !TakeNumber(directory, '-', group.owner.start_time)) {
+std::optional<OwnedName> ParseOwnedName(std::string_view prefix, std::string_view text) {
+  if (!text.starts_with(prefix)) return std::nullopt;
+  text.remove_prefix(prefix.size());
+  OwnedName owned;
+  if (!TakeNumber(text, '-', owned.owner.pid_namespace) || !TakeNumber(text, '-', owned.owner.pid) ||
+      !TakeNumber(text, '-', owned.owner.start_time)) {
     return std::nullopt;
   }
-  if (group.owner.pid <= 0 || directory.empty()) return std::nullopt;
-  group.name = directory;
-  return group;
+  if (owned.owner.pid <= 0 || text.empty()) return std::nullopt;
+  owned.name = text;
+  return owned;
 }
 
-}  // namespace cella::os::internal
+}  // namespace cella::os
