@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/stat.h>
 
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -23,6 +24,16 @@ Task<bool> WaitFor(asio::posix::stream_descriptor& descriptor, WaitType what) {
 }
 
 }  // namespace
+
+Opened OpenPrivately(int fd, int access) {
+  struct stat info;
+  if (fstat(fd, &info) == 0 && (S_ISCHR(info.st_mode) || S_ISFIFO(info.st_mode))) {
+    std::string path = fmt::format("/proc/self/fd/{}", fd);
+    UniqueFd own(open(path.c_str(), access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (own) return {std::move(own), Sharing::kOurs};
+  }
+  return {UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 3)), Sharing::kShared};
+}
 
 Descriptor::Descriptor(Loop& loop, UniqueFd fd, Sharing sharing) : descriptor_(loop.context(), fd.Release()) {
   int flags = fcntl(this->fd(), F_GETFL);

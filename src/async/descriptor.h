@@ -15,6 +15,15 @@ namespace cella::async {
 
 enum class Sharing { kOurs, kShared };
 
+struct Opened {
+  UniqueFd fd;  // empty: `fd` is not open
+  Sharing sharing = Sharing::kShared;
+};
+
+// Another descriptor for what `fd` is: a terminal or a pipe is opened anew (O_RDONLY or O_WRONLY), so that it can be
+// made non-blocking without changing that for those whom we share it with. Anything else is duplicated.
+Opened OpenPrivately(int fd, int access);
+
 class Descriptor {
  public:
   // Owns the descriptor; `sharing` is about the description behind it.

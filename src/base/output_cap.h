@@ -1,4 +1,5 @@
-// Keeps the first and the last part of a stream and counts what lies between. Bounded: never holds more than the cap.
+// Keeps the first and the last part of a stream and counts what lies between. Bounded: holds at most the cap and
+// one chunk.
 #pragma once
 
 #include <cstdint>

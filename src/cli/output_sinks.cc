@@ -1,33 +1,12 @@
 #include "cli/output_sinks.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 namespace cella::cli {
 
-namespace {
-
-struct Opened {
-  UniqueFd fd;
-  async::Sharing sharing = async::Sharing::kShared;
-};
-
-// A terminal or a pipe is opened anew: non-blocking, without changing that for those whom we share it with. A write to
-// one that is full, or stopped with Ctrl-S, must not stop our timers.
-Opened OpenOwn(int fd) {
-  struct stat info;
-  if (fstat(fd, &info) == 0 && (S_ISCHR(info.st_mode) || S_ISFIFO(info.st_mode))) {
-    std::string path = fmt::format("/proc/self/fd/{}", fd);
-    UniqueFd own(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    if (own) return {std::move(own), async::Sharing::kOurs};
-  }
-  return {UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 3)), async::Sharing::kShared};
-}
-
-}  // namespace
-
 OwnOutput::OwnOutput(async::Loop& loop, int fd) {
-  Opened opened = OpenOwn(fd);
+  // A write to a terminal that is full, or stopped with Ctrl-S, must not stop our timers.
+  async::Opened opened = async::OpenPrivately(fd, O_WRONLY);
   if (opened.fd) {
     descriptor_.emplace(loop, std::move(opened.fd), opened.sharing);
   } else {
@@ -72,7 +51,10 @@ async::Task<bool> NdjsonSink::WriteLine(std::string line) {
 }
 
 async::Task<bool> NdjsonSink::Emit(Event event) {
-  if (std::holds_alternative<FinishedEvent>(event)) {
+  // A character that was cut off before a gap, or at the end, is not continued behind it.
+  if (auto* truncated = std::get_if<TruncatedEvent>(&event)) {
+    (void)co_await WriteLine(encoder_.Flush(truncated->stream));
+  } else if (std::holds_alternative<FinishedEvent>(event)) {
     (void)co_await WriteLine(encoder_.Flush(Stream::kStdout));
     (void)co_await WriteLine(encoder_.Flush(Stream::kStderr));
   }

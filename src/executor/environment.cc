@@ -29,8 +29,12 @@ Environment GuestEnvironment(Environment base, const language::Plan& plan, const
   for (const auto& [name, value] : plan.env) base.Set(name, value);
   std::string path;
   for (const std::string& directory : plan.path_dirs) path += directory + ":";
-  const std::string* rest = base.Find("PATH");
-  base.Set("PATH", path + (rest != nullptr ? *rest : ""));
+  if (const std::string* rest = base.Find("PATH"); rest != nullptr && !rest->empty()) {
+    path += *rest;
+  } else if (!path.empty()) {
+    path.pop_back();  // an empty element would be the current directory
+  }
+  base.Set("PATH", path);
   for (const auto& [name, value] : policy.env) base.Set(name, value);
   return base;
 }

@@ -25,34 +25,30 @@ constexpr size_t kReadSize = 65536;
 // What /proc/sys/fs/pipe-max-size allows a guest to make of its pipe, at most.
 constexpr size_t kLargestPipe = (size_t{1} << 20) + kReadSize;
 
-std::optional<RunError> Explain(RunStatus status, const Limits& limits, const jail::Report* report) {
-  switch (status) {
-    case RunStatus::kTimeout:
+// Why a status is what it is; decided once, where the status is.
+enum class Cause { kNone, kWallTime, kCancel, kMemory, kProcessorTime, kProcesses, kFileSize };
+
+std::optional<RunError> Explain(Cause cause, const Limits& limits) {
+  switch (cause) {
+    case Cause::kNone: return std::nullopt;
+    case Cause::kWallTime:
       return RunError{"Timeout", fmt::format("stopped after {} (--timeout)", FormatDuration(limits.timeout.value)), ""};
-    case RunStatus::kCancelled: return RunError{"Cancelled", "stopped before it ended", ""};
-    case RunStatus::kOom:
+    case Cause::kCancel: return RunError{"Cancelled", "stopped before it ended", ""};
+    case Cause::kMemory:
       return RunError{"OutOfMemory",
                       fmt::format("used more than {} of memory (--memory)", FormatByteSize(limits.memory.value)), ""};
-    case RunStatus::kLimit: {
-      RunError over_cpu_time{
+    case Cause::kProcessorTime:
+      return RunError{
           "Limit",
           fmt::format("used more than {} of processor time (--cpu-time)", FormatDuration(limits.cpu_time.value)), ""};
-      if (report == nullptr || report->killed_for == jail::KillReason::kCpuTime) return over_cpu_time;
-      if (report->killed_for == jail::KillReason::kProcesses) {
-        return RunError{"Limit", fmt::format("started more than {} processes (--pids)", limits.pids.value), ""};
-      }
-      int status_word = report->wait_status;
-      if (WIFSIGNALED(status_word) && WTERMSIG(status_word) == SIGXFSZ) {
-        return RunError{"Limit", fmt::format("wrote a file larger than {} (--disk)", FormatByteSize(limits.disk.value)),
-                        ""};
-      }
-      if (WIFEXITED(status_word) && WEXITSTATUS(status_word) != 0) {
-        return RunError{"Limit", fmt::format("was refused a process over {} (--pids)", limits.pids.value), ""};
-      }
-      return over_cpu_time;
-    }
-    default: return std::nullopt;
+    case Cause::kProcesses:
+      return RunError{"Limit", fmt::format("wanted more than {} processes and threads (--pids)", limits.pids.value),
+                      ""};
+    case Cause::kFileSize:
+      return RunError{"Limit", fmt::format("wrote a file larger than {} (--disk)", FormatByteSize(limits.disk.value)),
+                      ""};
   }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -78,11 +74,11 @@ async::Task<void> GuestRun::PumpOutput(UniqueFd pipe, Stream stream, async::Even
   }
 }
 
-async::Task<void> GuestRun::PumpInput(UniqueFd source_fd, UniqueFd pipe, async::Event& program_started) {
+async::Task<void> GuestRun::PumpInput(async::Opened input, UniqueFd pipe, async::Event& program_started) {
   // Not a byte is taken for a program that cannot be started: the next candidate may want it.
   bool started = co_await program_started.Wait();
   if (!started) co_return;
-  async::Descriptor source(loop_, std::move(source_fd), async::Sharing::kShared);
+  async::Descriptor source(loop_, std::move(input.fd), input.sharing);
   async::Descriptor target(loop_, std::move(pipe), async::Sharing::kOurs);
   std::array<char, kReadSize> buffer;
   for (;;) {
@@ -179,11 +175,15 @@ async::Task<Result<GuestRun::End>> GuestRun::RunCommand(GuestRunOptions& options
   out.write.Reset();
   err.write.Reset();
 
+  async::Opened source;
+  if (feeds_input) {
+    source = async::OpenPrivately(options.standard_input.get(), O_RDONLY);
+    if (!source.fd) co_return SysErr(errno, "standard input");
+  }
   async::TaskGroup input(loop_);
   async::TaskGroup output(loop_);
   async::Event program_started(loop_);
   if (feeds_input) {
-    UniqueFd source(fcntl(options.standard_input.get(), F_DUPFD_CLOEXEC, 3));
     input.Add(PumpInput(std::move(source), std::move(in.write), program_started));
   }
   async::Event ended(loop_);
@@ -233,34 +233,51 @@ Outcome GuestRun::Judge(const End& end) {
   outcome.exit_code = signaled ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   const bool failed = outcome.exit_code != 0;
   const auto killed_for = report != nullptr ? report->killed_for : jail::KillReason::kNone;
-  const bool oom = killed_for == jail::KillReason::kMemory || (failed && group && group->oom_kills.value_or(0) > 0);
+  // Counters of the group are of the whole run; what an earlier command (a compiler) met is not this one's.
+  const uint64_t oom_kills = group ? group->oom_kills.value_or(0) : 0;
+  const uint64_t pids_refused = group ? group->pids_refused.value_or(0) : 0;
+  const bool oom = killed_for == jail::KillReason::kMemory || (failed && oom_kills > oom_kills_before_);
   const double cpu_limit_ms = std::chrono::duration<double, std::milli>(limits_->cpu_time.value).count();
   // A watch may miss what ends between two looks; the sum at the end does not.
   const bool overlooked = !limit_plan_->cpu_time_by_cgroup && cpu_ms_ > cpu_limit_ms + 100;
-  const bool over_cpu = end.out_of_cpu_time || overlooked || killed_for == jail::KillReason::kCpuTime ||
-                        (signaled && WTERMSIG(status) == SIGXCPU) ||
-                        (signaled && WTERMSIG(status) == SIGKILL && cpu_ms_ >= cpu_limit_ms);
-  const bool over_pids =
-      killed_for == jail::KillReason::kProcesses || (failed && group && group->pids_refused.value_or(0) > 0);
+  const bool over_cpu =
+      end.out_of_cpu_time || overlooked || killed_for == jail::KillReason::kCpuTime ||
+      (signaled && (WTERMSIG(status) == SIGXCPU || (WTERMSIG(status) == SIGKILL && cpu_ms_ >= cpu_limit_ms)));
+  const bool over_pids = killed_for == jail::KillReason::kProcesses || (failed && pids_refused > pids_refused_before_);
+  oom_kills_before_ = oom_kills;
+  pids_refused_before_ = pids_refused;
 
-  if (end.cancelled) {
-    outcome.status = RunStatus::kCancelled;
-    outcome.exit_code = kExitCancelled;
-  } else if (end.timed_out) {
-    outcome.status = RunStatus::kTimeout;
-    outcome.exit_code = kExitTimeout;
-  } else if (oom) {
-    outcome.status = RunStatus::kOom;
-    outcome.exit_code = kExitOom;
-  } else if (over_cpu || over_pids || (signaled && WTERMSIG(status) == SIGXFSZ)) {
-    outcome.status = RunStatus::kLimit;
-    if (!failed) outcome.exit_code = 128 + SIGXCPU;  // as if it had been caught
-  } else if (signaled) {
-    outcome.status = RunStatus::kCrashed;
-  } else {
-    outcome.status = failed ? RunStatus::kError : RunStatus::kOk;
+  const Cause cause = end.cancelled                             ? Cause::kCancel
+                      : end.timed_out                           ? Cause::kWallTime
+                      : oom                                     ? Cause::kMemory
+                      : over_cpu                                ? Cause::kProcessorTime
+                      : signaled && WTERMSIG(status) == SIGXFSZ ? Cause::kFileSize
+                      : over_pids                               ? Cause::kProcesses
+                                                                : Cause::kNone;
+  switch (cause) {
+    case Cause::kNone:
+      outcome.status = signaled ? RunStatus::kCrashed : failed ? RunStatus::kError : RunStatus::kOk;
+      break;
+    case Cause::kCancel:
+      outcome.status = RunStatus::kCancelled;
+      outcome.exit_code = kExitCancelled;
+      break;
+    case Cause::kWallTime:
+      outcome.status = RunStatus::kTimeout;
+      outcome.exit_code = kExitTimeout;
+      break;
+    case Cause::kMemory:
+      outcome.status = RunStatus::kOom;
+      outcome.exit_code = kExitOom;
+      break;
+    case Cause::kProcessorTime:
+    case Cause::kProcesses:
+    case Cause::kFileSize:
+      outcome.status = RunStatus::kLimit;
+      if (!failed) outcome.exit_code = 128 + SIGXCPU;  // as if it had been caught
+      break;
   }
-  outcome.error = Explain(outcome.status, *limits_, report);
+  outcome.error = Explain(cause, *limits_);
   return outcome;
 }
 

@@ -46,7 +46,7 @@ class GuestRun {
   async::Task<Result<End>> RunCommand(GuestRunOptions& options, const language::Command& command);
   async::Task<Result<End>> Watch(async::Event& program_started);
   async::Task<void> PumpOutput(UniqueFd pipe, Stream stream, async::Event& ended);
-  async::Task<void> PumpInput(UniqueFd source, UniqueFd pipe, async::Event& program_started);
+  async::Task<void> PumpInput(async::Opened input, UniqueFd pipe, async::Event& program_started);
   async::TimePoint NextCpuCheck();
   Outcome Judge(const End& end);
 
@@ -62,6 +62,8 @@ class GuestRun {
   async::TimePoint deadline_;
   double cpu_ms_ = 0;
   uint64_t peak_memory_ = 0;
+  uint64_t oom_kills_before_ = 0;
+  uint64_t pids_refused_before_ = 0;
   bool abandoned_ = false;  // nobody waits for the rest of the output
 };
 

@@ -22,7 +22,7 @@ class Launch {
   // Starts the launcher, which waits for its spec: its start overlaps with whatever the caller prepares meanwhile.
   static Result<Launch> Start(async::Loop& loop, const std::string& launcher);
   Launch(Launch&&) = default;
-  // Kills what is left, without waiting for the last process to be gone: see End.
+  // Kills what is left and reaps it: for the way out of an error; the ordinary way is End.
   ~Launch();
 
   // Sends the spec. `cgroup` may be empty.

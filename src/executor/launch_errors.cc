@@ -42,7 +42,8 @@ std::string Remedy(jail::Stage stage, int error) {
 Error ExplainBuildFailure(const jail::Report& report) {
   std::string what = jail::StageText(report.stage);
   if (report.detail[0] != '\0') what += fmt::format(" ('{}')", report.detail);
-  return Error{report.error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kUnsupported,
+  bool missing = report.error == ENOENT && report.stage == jail::Stage::kOpenSource;
+  return Error{missing ? ErrorCode::kNotFound : ErrorCode::kUnsupported,
                fmt::format("the sandbox could not {}: {}; {}", what, ErrnoText(report.error),
                            Remedy(report.stage, report.error)),
                report.error};

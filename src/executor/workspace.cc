@@ -48,8 +48,17 @@ Status CopyOut(const os::Directory& from, const os::Directory& to, const std::st
   UniqueFd source = std::move(*source_or);
   struct stat info;
   if (fstat(source.get(), &info) < 0) return SysErr(errno, "read '{}'", path);
-  TRY(UniqueFd target,
-      to.CreateFile(path, os::Directory::IfExists::kReplace, (info.st_mode & 0100) != 0 ? 0755 : 0644));
+  auto target_or = to.CreateFile(path, os::Directory::IfExists::kReplace, (info.st_mode & 0100) != 0 ? 0755 : 0644);
+  if (!target_or) {
+    // A directory or something else of that name is in the way: the guest chose the name.
+    int error = target_or.error().sys_errno;
+    if (error == ENOSPC || error == EDQUOT || error == EIO || error == EROFS || error == EACCES) {
+      return std::unexpected(std::move(target_or.error()).WithContext("copy out"));
+    }
+    *not_copied = target_or.error().message;
+    return {};
+  }
+  UniqueFd target = std::move(*target_or);
   std::array<char, 65536> buffer;
   off_t position = 0;
   for (;;) {
@@ -96,6 +105,7 @@ Status Workspace::Fill(const std::vector<InputFile>& files, const language::Plan
     TRY_VOID(directory_.WriteFile(file.name, file.content, IfExists::kReplace, file.executable ? 0755 : 0644));
   }
   auto existing = directory_.OpenFile(plan.file_name);
+  if (!existing && existing.error().sys_errno != ENOENT) return std::unexpected(std::move(existing.error()));
   if (existing) {
     // Running a file of the directory itself: it is there already, and must not be written or removed.
     auto content = os::ReadFd(existing->get(), plan.code.size());
@@ -103,10 +113,12 @@ Status Workspace::Fill(const std::vector<InputFile>& files, const language::Plan
     if (!plan.named_by_code) {
       return Err(ErrorCode::kInvalid, "the workspace has another file named '{}'", plan.file_name);
     }
-  } else if (!plan.named_by_code && !plan.save_only) {
-    code_to_remove_ = plan.file_name;
+    return directory_.WriteFile(plan.file_name, plan.code, IfExists::kReplace);
   }
-  return directory_.WriteFile(plan.file_name, plan.code, IfExists::kReplace);
+  if (!plan.named_by_code && !plan.save_only) code_to_remove_ = plan.file_name;
+  auto written = directory_.WriteFile(plan.file_name, plan.code, IfExists::kRefuse);
+  if (!written) RemoveCode();
+  return written;
 }
 
 Status Workspace::OpenOut(const std::string& path, uint64_t byte_limit) {

@@ -59,9 +59,14 @@ Failure SetDescriptors(const int stdio[3], int ruleset, int status) {
 
 void ResetSignals() {
   for (int signal = 1; signal < 65; ++signal) {
-    struct sigaction action = {};
-    action.sa_handler = SIG_DFL;
-    (void)sigaction(signal, &action, nullptr);
+    // The raw call: glibc keeps two signals to itself, and somebody above us may have had them ignored.
+    struct {
+      void (*handler)(int);
+      unsigned long flags;
+      void (*restorer)();
+      unsigned long mask;
+    } action = {SIG_DFL, 0, nullptr, 0};
+    (void)syscall(SYS_rt_sigaction, signal, &action, nullptr, sizeof action.mask);
   }
   sigset_t none;
   sigemptyset(&none);

@@ -90,7 +90,10 @@ class Init {
           SendFailure(control_, {Stage::kRequest, EPROTO, "exec"});
         }
         break;
-      case RequestKind::kSignal: (void)kill(unconfined_ ? -main_ : -1, request.signal); break;
+      case RequestKind::kSignal:
+        // Nobody is meant by 0: that would be our own group.
+        if (main_ > 0) (void)kill(unconfined_ ? -main_ : -1, request.signal);
+        break;
       case RequestKind::kKill:
         // Reaping and the report follow from SIGCHLD, as for any other end.
         KillAll();
@@ -132,6 +135,7 @@ class Init {
 
     cpu_ns_ = 0;
     peak_rss_ = 0;
+    watchdog_.Reset();
     killed_for_ = KillReason::kNone;
     flags_ = exec->flags;
     Failure failure = Fork(*exec, argv, envp, stdio, detail);

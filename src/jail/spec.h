@@ -1,6 +1,6 @@
 // JailSpec: everything that the launcher needs to know to build one jail, as one flat block of memory. The supervisor
-// writes it into a memfd (jail/spec_builder.h), the launcher maps it read-only. No pointers: strings are offsets from
-// the start of the block, 0 meaning "absent". Both sides are built together, so there is one version.
+// writes it into a memfd (executor/spec_builder.h), the launcher maps it read-only. No pointers: strings are offsets
+// from the start of the block, 0 meaning "absent". Both sides are built together, so there is one version.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,17 @@
 // The steps that turn a JailSpec into a confined process, in the order in which they run. The order is the security
 // argument:
 //
-//   launcher   EnterOwnMounts      user (ordinary user only) and mount namespace
-//              BuildTree           sources are opened before the tree covers anything; then pivot_root, read-only
-//   init       CloneInit           all seven namespaces at once, ids mapped by the launcher
-//              JoinCgroups         before anything is allocated, so that everything is charged
-//              BecomeGuestUser     before mounts, so that the tmpfs belongs to the guest
-//              MountPrivate        scratch, /proc, /dev/pts: needs the capabilities of the new user namespace
-//              Confine             capabilities, no_new_privs, seccomp: forbids all of the above
-//   guest      EnterGuest          limits, Landlock, descriptors; then exec
+//   launcher   EnterOwnMounts       user (ordinary user only) and mount namespace
+//              BuildTree            sources are opened before the tree covers anything; then pivot_root, read-only
+//              clone3               init, in all seven namespaces at once; MapIds from outside
+//   init       JoinCgroups          before anything is allocated, so that everything is charged
+//              BecomeGuestUser      before mounts, so that the tmpfs belongs to the guest
+//              MountScratch, MountProc, MountPts, BringUpLoopback
+//                                   need the capabilities of the new user namespace
+//              OpenLandlockRuleset  needs the mounts; entered by each guest
+//              DropCapabilities, ForbidNewPrivileges, LoadFilter
+//                                   forbid all of the above
+//   guest      EnterGuest           session, descriptors, limits, Landlock, signals; then exec
 //
 // Freestanding: no exceptions, no allocation, no locks. Every step may run between fork and exec.
 #pragma once

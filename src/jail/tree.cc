@@ -288,7 +288,10 @@ Failure BuildTree(const JailSpec& spec, LateMounts* late) {
   if (host_proc < 0) return Fail(Stage::kOpenSource, "/proc");
   int rootfs = -1;
   if (const char* path = At(&spec, spec.rootfs)) {
-    rootfs = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    open_how how = {};
+    how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    how.resolve = RESOLVE_NO_SYMLINKS;
+    rootfs = sys::Openat2(AT_FDCWD, path, how);
     if (rootfs < 0) return Fail(Stage::kOpenSource, path);
   }
   int root = -1;

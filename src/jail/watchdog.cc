@@ -45,6 +45,7 @@ uint64_t KilobyteField(const char* text, const char* name) {
 struct Times {
   pid_t parent = 0;
   bool zombie = false;
+  uint64_t threads = 0;         // field 20
   uint64_t own_ticks = 0;       // fields 14 and 15
   uint64_t children_ticks = 0;  // fields 16 and 17: of those that it waited for
 };
@@ -55,13 +56,14 @@ bool ParseStat(const char* text, Times* times) {
   if (at == nullptr) return false;
   char state;
   unsigned long user = 0, system = 0;
-  long children_user = 0, children_system = 0;
+  long children_user = 0, children_system = 0, threads = 0;
   int parent = 0;
-  if (sscanf(at + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld", &state, &parent, &user, &system,
-             &children_user, &children_system) != 6) {
+  if (sscanf(at + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld %*d %*d %ld", &state, &parent, &user,
+             &system, &children_user, &children_system, &threads) != 7) {
     return false;
   }
   times->parent = parent;
+  times->threads = static_cast<uint64_t>(threads);
   times->zombie = state == 'Z' || state == 'X';
   times->own_ticks = user + system;
   times->children_ticks = static_cast<uint64_t>(children_user + children_system);
@@ -89,9 +91,14 @@ uint64_t SocketBuffers() {
 Watchdog::Watchdog(const WatchLimits& limits, pid_t own_pid, bool descendants_only)
     : limits_(limits), own_pid_(own_pid), descendants_only_(descendants_only) {}
 
+void Watchdog::Reset() {
+  count_ = 0;
+  lost_cpu_ns_ = reaped_before_ = peak_memory_ = 0;
+}
+
 bool Watchdog::enabled() const { return limits_.memory_bytes != 0 || limits_.cpu_ns != 0 || limits_.processes != 0; }
 
-void Watchdog::Scan() {
+void Watchdog::Scan(uint64_t reaped_cpu_ns) {
   static Seen before[kMaxWatched];
   int before_count = count_;
   memcpy(before, seen_, sizeof(Seen) * static_cast<size_t>(count_));
@@ -115,6 +122,7 @@ void Watchdog::Scan() {
                       times.parent,
                       times.own_ticks * ns_per_tick,
                       times.children_ticks * ns_per_tick,
+                      times.threads,
                       !descendants_only_,
                       times.zombie};
       seen_[count_++] = process;
@@ -140,24 +148,22 @@ void Watchdog::Scan() {
     count_ = kept;
   }
 
+  // What a process used goes to whoever waits for it: a parent's children time, or what init reaped. What went nowhere
+  // (its parent ignores SIGCHLD) is remembered, so that nobody gets away with it.
+  uint64_t vanished = 0, arrived = reaped_cpu_ns - reaped_before_;
+  reaped_before_ = reaped_cpu_ns;
   for (int i = 0; i < before_count; ++i) {
-    const Seen* parent_now = nullptr;
-    bool alive = false;
-    for (int j = 0; j < count_; ++j) {
-      alive = alive || seen_[j].pid == before[i].pid;
-      if (seen_[j].pid == before[i].parent) parent_now = &seen_[j];
+    const Seen* now = nullptr;
+    for (int j = 0; j < count_ && now == nullptr; ++j) {
+      if (seen_[j].pid == before[i].pid) now = &seen_[j];
     }
-    // Init's own children are counted when it reaps them, others by the parent that waited for them. Who waits for
-    // nobody (SIGCHLD ignored) does not get away with it: the last figure seen counts.
-    if (alive || before[i].parent == own_pid_) continue;
-    const Seen* parent_before = nullptr;
-    for (int j = 0; j < before_count; ++j) {
-      if (before[j].pid == before[i].parent) parent_before = &before[j];
+    if (now == nullptr) {
+      vanished += before[i].cpu_ns + before[i].children_ns;
+    } else if (now->children_ns > before[i].children_ns) {
+      arrived += now->children_ns - before[i].children_ns;
     }
-    bool waited_for = parent_now != nullptr && parent_before != nullptr &&
-                      parent_now->children_ns >= parent_before->children_ns + before[i].cpu_ns;
-    if (!waited_for) vanished_cpu_ns_ += before[i].cpu_ns;
   }
+  if (vanished > arrived) lost_cpu_ns_ += vanished - arrived;
 }
 
 uint64_t Watchdog::SumMemory(bool exact) const {
@@ -178,10 +184,12 @@ uint64_t Watchdog::SumMemory(bool exact) const {
 }
 
 KillReason Watchdog::Check(uint64_t reaped_cpu_ns) {
-  Scan();
-  if (limits_.processes != 0 && static_cast<uint64_t>(count_) > limits_.processes) return KillReason::kProcesses;
+  Scan(reaped_cpu_ns);
+  uint64_t threads = 0;
+  for (int i = 0; i < count_; ++i) threads += seen_[i].zombie ? 0 : seen_[i].threads;
+  if (limits_.processes != 0 && threads > limits_.processes) return KillReason::kProcesses;
   if (limits_.cpu_ns != 0) {
-    uint64_t cpu = reaped_cpu_ns + vanished_cpu_ns_;
+    uint64_t cpu = reaped_cpu_ns + lost_cpu_ns_;
     for (int i = 0; i < count_; ++i) cpu += seen_[i].cpu_ns + seen_[i].children_ns;
     if (cpu > limits_.cpu_ns) return KillReason::kCpuTime;
   }
@@ -196,7 +204,7 @@ KillReason Watchdog::Check(uint64_t reaped_cpu_ns) {
 }
 
 int Watchdog::FindTree(pid_t* pids, int capacity) {
-  Scan();
+  Scan(reaped_before_);
   int n = 0;
   for (int i = 0; i < count_ && n < capacity; ++i) {
     if (!seen_[i].zombie) pids[n++] = seen_[i].pid;
@@ -234,6 +242,7 @@ void KillDescendants(Watchdog* watchdog) {
   // dead wait to be reaped where their status is wanted.
   for (int round = 0; round < 500; ++round) {
     int n = watchdog->FindTree(pids, kMaxWatched);
+    KillOwnChildren();
     if (n == 0) return;
     for (int i = 0; i < n; ++i) {
       int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pids[i], 0));
@@ -249,7 +258,6 @@ void KillDescendants(Watchdog* watchdog) {
       if (ours) (void)sys::PidfdSendSignal(pidfd, SIGKILL);
       close(pidfd);
     }
-    KillOwnChildren();
   }
 }
 

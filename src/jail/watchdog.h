@@ -20,6 +20,9 @@ class Watchdog {
 
   bool enabled() const;
 
+  // Forgets what earlier programs used.
+  void Reset();
+
   // Reads /proc once. `reaped_cpu_ns`: processor time of processes that were waited for.
   KillReason Check(uint64_t reaped_cpu_ns);
 
@@ -34,18 +37,19 @@ class Watchdog {
     pid_t parent;
     uint64_t cpu_ns;
     uint64_t children_ns;  // of those that it waited for
+    uint64_t threads;
     bool in_tree;
     bool zombie;
   };
-  void Scan();
+  void Scan(uint64_t reaped_cpu_ns);
   uint64_t SumMemory(bool exact) const;
 
   WatchLimits limits_;
   pid_t own_pid_;
   bool descendants_only_;
   uint64_t peak_memory_ = 0;
-  // Processor time of processes that vanished without being ours to reap (their parent ignored SIGCHLD).
-  uint64_t vanished_cpu_ns_ = 0;
+  uint64_t lost_cpu_ns_ = 0;  // of processes that nobody waited for
+  uint64_t reaped_before_ = 0;
   int count_ = 0;
   Seen seen_[kMaxWatched];
 };

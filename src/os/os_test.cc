@@ -59,7 +59,7 @@ TEST(ProcessTest, AMissingProgramIsAnErrorAndNotAnExitCode) {
 TEST(ProcessTest, TheDestructorKillsAndReaps) {
   int probe = -1;
   {
-    auto process = Process::Spawn(Shell("sleep 1000"));
+    auto process = Process::Spawn(Shell("exec sleep 1000"));
     ASSERT_TRUE(process.has_value());
     probe = fcntl(process->pidfd(), F_DUPFD_CLOEXEC, 3);
   }

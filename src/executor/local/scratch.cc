@@ -42,7 +42,10 @@ void RemoveTree(const std::string& path) {
 
 Result<LocalScratch> LocalScratch::Create(const std::string& parent) {
   std::string path = fmt::format("{}/{}", parent, os::FormatOwnedName(kPrefix, os::CurrentOwner(), "XXXXXX"));
-  if (mkdtemp(path.data()) == nullptr) return SysErr(errno, "create a directory in '{}'", parent);
+  if (mkdtemp(path.data()) == nullptr) {
+    // Not a missing file of the caller's: 126, whatever errno says.
+    return Err(ErrorCode::kUnsupported, "create a directory in '{}': {}; set TMPDIR", parent, ErrnoText(errno));
+  }
   return LocalScratch(std::move(path));
 }
 
@@ -54,6 +57,7 @@ void LocalScratch::Sweep(const std::string& parent) {
   std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(parent.c_str()), closedir);
   if (!directory) return;
   const os::Owner self = os::CurrentOwner();
+  if (self.pid_namespace == 0) return;  // a foreign /proc: no judging by it
   while (const dirent* entry = readdir(directory.get())) {
     auto owned = os::ParseOwnedName(kPrefix, entry->d_name);
     // In another pid namespace (a container that shares the directory) the number says nothing to us.

@@ -91,10 +91,8 @@ Status AddPolicyMount(const Mount& mount, JailSpecBuilder* builder) {
       return Err(ErrorCode::kInvalid, "'{}' cannot be mounted over", mount.target);
     }
   }
-  std::array<char, PATH_MAX> real;
-  if (realpath(mount.source.c_str(), real.data()) == nullptr) return SysErr(errno, "mount source '{}'", mount.source);
   uint32_t flags = mount.mode == MountMode::kReadWrite ? jail::kMountWritable | jail::kMountIdmapped : 0u;
-  return builder->AddMount(real.data(), mount.target, flags);
+  return builder->AddMount(mount.source, mount.target, flags);
 }
 
 }  // namespace
@@ -104,9 +102,7 @@ Status DescribeRootTree(const language::Plan& plan, const Policy& policy, JailSp
     TRY_VOID(AddSystemDirectories(builder));
     TRY_VOID(AddEtc(plan, policy, builder));
   } else {
-    std::array<char, PATH_MAX> real;
-    if (realpath(policy.rootfs.c_str(), real.data()) == nullptr) return SysErr(errno, "rootfs '{}'", policy.rootfs);
-    builder->SetRootfs(real.data());
+    builder->SetRootfs(policy.rootfs);
   }
   for (const char* device : kDevices) {
     // See FillTree: without a memory cgroup /dev/zero is a file.
@@ -127,9 +123,7 @@ Status DescribeRootTree(const language::Plan& plan, const Policy& policy, JailSp
   if (policy.workdir.empty()) {
     builder->spec().flags |= jail::kPrivateWorkspace;
   } else {
-    std::array<char, PATH_MAX> real;
-    if (realpath(policy.workdir.c_str(), real.data()) == nullptr) return SysErr(errno, "workdir '{}'", policy.workdir);
-    TRY_VOID(builder->AddMount(real.data(), "/workspace", jail::kMountWritable | jail::kMountIdmapped));
+    TRY_VOID(builder->AddMount(policy.workdir, "/workspace", jail::kMountWritable | jail::kMountIdmapped));
   }
   for (const Mount& mount : policy.mounts) TRY_VOID(AddPolicyMount(mount, builder));
   return {};
