@@ -82,11 +82,12 @@ struct Engine {
 
 Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind) {
   TRY(Installation installation, FindInstallation());
-  // First of all: the launcher starts on another processor while this one goes on.
+  // Before there is a second process: in a delegated cgroup the probe moves this one, which must be alone there.
+  os::CgroupHost cgroups = os::CgroupHost::Probe();
+  // The launcher starts on another processor while this one goes on.
   TRY(executor::Launch started, executor::Launch::Start(loop, installation.launcher));
   auto engine = std::make_unique<Engine>();
   TRY(engine->table, language::LanguageTable::Load(installation.languages));
-  os::CgroupHost cgroups = os::CgroupHost::Probe();
   cgroups.Sweep();
   executor::LaunchContext context{loop,
                                   installation.launcher,

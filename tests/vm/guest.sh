@@ -25,7 +25,7 @@ check() {
   fi
 }
 run() { cella run --json --lang sh "$@"; }
-as_user() { setpriv --reuid=1500 --regid=1500 --clear-groups "$@"; }
+as_user() { /usr/bin/setpriv --reuid=1500 --regid=1500 --clear-groups "$@"; }
 in_group() {
   group=$1
   shift
@@ -51,7 +51,7 @@ mkdir $group
 echo '+memory +pids +cpu' >/sys/fs/cgroup/cgroup.subtree_control
 chown 1500:1500 $group $group/cgroup.procs $group/cgroup.subtree_control $group/cgroup.threads
 check 'in a delegated group the user has cgroups' '"status":"oom".*"cgroup":"v2"' \
-  in_group $group setpriv --reuid=1500 --regid=1500 --clear-groups \
+  in_group $group /usr/bin/setpriv --reuid=1500 --regid=1500 --clear-groups \
   cella run --json --lang sh --memory 32m --cpus 1 -c 'dd if=/dev/zero of=/tmp/x bs=1M count=100'
 
 check 'no group of a run is left' '^0$' sh -c "find /sys/fs/cgroup -name 'cella-*' ! -name '*supervisor' | grep -c ."
