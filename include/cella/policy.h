@@ -55,4 +55,14 @@ struct Policy {
   std::string python;   // "3.12" or a path; empty: the default
 };
 
+// Directories of the host that guests under this policy may write to.
+inline std::vector<std::string> GuestWritable(const Policy& policy) {
+  std::vector<std::string> paths;
+  if (!policy.workdir.empty()) paths.push_back(policy.workdir);
+  for (const Mount& mount : policy.mounts) {
+    if (mount.mode == MountMode::kReadWrite) paths.push_back(mount.source);
+  }
+  return paths;
+}
+
 }  // namespace cella

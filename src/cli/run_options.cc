@@ -77,17 +77,13 @@ Result<Mount> ParseMount(const std::string& text) {
 
 using Paths = std::vector<std::string>;
 
-// Directories of the host that this run's guest may write to, as real paths.
-Paths GuestWritable(const Policy& policy) {
+// As real paths: the policy still holds what was typed.
+Paths RealGuestWritable(const Policy& policy) {
   Paths paths;
-  auto add = [&](const std::string& path) {
+  for (const std::string& path : GuestWritable(policy)) {
     std::array<char, PATH_MAX> real;
     // What does not exist is refused later, with its name.
     if (realpath(path.c_str(), real.data()) != nullptr) paths.emplace_back(real.data());
-  };
-  if (!policy.workdir.empty()) add(policy.workdir);
-  for (const Mount& mount : policy.mounts) {
-    if (mount.mode == MountMode::kReadWrite) add(mount.source);
   }
   return paths;
 }
@@ -296,7 +292,7 @@ Result<ParsedRun> ParseRun(const RunOptions& options) {
   request.list_files = run.rendering != Rendering::kPlain;
   request.out_dir = options.out.value_or("");
   // The local executor has no guests to guard against.
-  const Paths guest_writable = run.executor == ExecutorKind::kSandbox ? GuestWritable(policy) : Paths();
+  const Paths guest_writable = run.executor == ExecutorKind::kSandbox ? RealGuestWritable(policy) : Paths();
   if (run.executor == ExecutorKind::kSandbox) TRY_VOID(ResolvePaths(guest_writable, &request));
   for (const std::string& text : options.files) {
     TRY(executor::InputFile file, ReadInputFile(text, guest_writable));

@@ -50,11 +50,11 @@ Status Launch::Build(JailSpecBuilder& builder, const os::Cgroup& cgroup) {
   return os::SendMessage(control_.fd(), Bytes(request), fds);
 }
 
-async::Task<Result<Launch::Ready>> Launch::WaitReady(bool unconfined) {
+async::Task<Result<Launch::Ready>> Launch::WaitReady(Confinement confinement) {
   Ready ready;
   // The launcher and init write to the same socket, and their first messages come in either order. Both must be there:
   // without init's pidfd it could not be killed.
-  for (bool is_ready = false; !is_ready || (!init_ && !unconfined);) {
+  for (bool is_ready = false; !is_ready || (!init_ && confinement == Confinement::kJail);) {
     bool readable = co_await control_.Readable();
     if (!readable) co_return Err(ErrorCode::kClosed, "cancelled while the jail was built");
     jail::Report report = {};

@@ -10,6 +10,7 @@
 #include "async/task.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "executor/limits.h"
 #include "executor/spec_builder.h"
 #include "jail/protocol.h"
 #include "os/cgroup.h"
@@ -34,7 +35,7 @@ class Launch {
     bool own_proc = false;
   };
   // Unconfined, the launcher is its own init.
-  async::Task<Result<Ready>> WaitReady(bool unconfined);
+  async::Task<Result<Ready>> WaitReady(Confinement confinement);
 
   // Starts a program; the descriptors become its 0, 1, 2.
   Status Exec(const ExecRequest& request, std::span<const int, 3> stdio);

@@ -166,11 +166,6 @@ Status Directory::RemoveFile(const std::string& path) const {
   return {};
 }
 
-bool Directory::Exists(const std::string& path) const {
-  ScopedFsIdentity identity(identity_);
-  return static_cast<bool>(OpenBeneath(fd_.get(), path.c_str(), O_PATH));
-}
-
 DirectoryListing Directory::List(size_t limit) const {
   ScopedFsIdentity identity(identity_);
   DirectoryListing listing;

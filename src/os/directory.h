@@ -46,7 +46,6 @@ class Directory {
   Status WriteFile(const std::string& path, std::string_view content, IfExists if_exists, mode_t mode = 0644) const;
   Result<UniqueFd> OpenFile(const std::string& path) const;  // for reading; regular files only
   Status RemoveFile(const std::string& path) const;
-  bool Exists(const std::string& path) const;
 
   // At most `limit` entries of any kind are looked at.
   DirectoryListing List(size_t limit) const;

@@ -63,7 +63,7 @@ async::Task<Result<Outcome>> LocalExecutor::Run(RunRequest request, EventSink& s
   CO_TRY(cgroup, context_.MakeCgroup(limits.cgroup));
   CO_TRY(Launch launch, context_.TakeLaunch());
   CO_TRY_VOID(launch.Build(builder, cgroup));
-  auto ready = co_await launch.WaitReady(true);
+  auto ready = co_await launch.WaitReady(Confinement::kNone);
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   cgroup.CloseDoors();
 

@@ -40,16 +40,6 @@ Isolation DescribeIsolation(const Policy& policy, const LimitPlan& limits, const
   return isolation;
 }
 
-// Nothing from there is run on the host.
-std::vector<std::string> GuestWritable(const Policy& policy) {
-  std::vector<std::string> paths;
-  if (!policy.workdir.empty()) paths.push_back(policy.workdir);
-  for (const Mount& mount : policy.mounts) {
-    if (mount.mode == MountMode::kReadWrite) paths.push_back(mount.source);
-  }
-  return paths;
-}
-
 // Where init has no /proc, what depends on its watch has no mechanism left.
 Status CheckWatch(const Policy& policy, LimitPlan* limits, const Launch::Ready& ready) {
   if (ready.own_proc) return {};
@@ -78,7 +68,7 @@ async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink&
   os::Cgroup cgroup;
   CO_TRY(Launch launch, context_.TakeLaunch());
   language::HostEnv host = context_.host;
-  host.guest_writable = GuestWritable(policy);
+  host.guest_writable = GuestWritable(policy);  // nothing from there is run on the host
   CO_TRY(language::Plan plan, MakePlan(context_.table, host, request, "/tmp"));
   CO_TRY_VOID(CheckWorkdir(policy.workdir));
   CO_TRY(BuildIdentity identity, ChooseIdentity(static_cast<uint32_t>(getpid())));
@@ -102,7 +92,7 @@ async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink&
 
   CO_TRY(cgroup, context_.MakeCgroup(limits.cgroup));
   CO_TRY_VOID(launch.Build(builder, cgroup));
-  auto ready = co_await launch.WaitReady(false);
+  auto ready = co_await launch.WaitReady(Confinement::kJail);
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   cgroup.CloseDoors();
   CO_TRY_VOID(CheckWatch(policy, &limits, *ready));
