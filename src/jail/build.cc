@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cstring>
+#include <initializer_list>
 
 #include "jail/id_map.h"
 #include "jail/messages.h"
@@ -38,7 +39,7 @@ Failure JoinCgroupV2(int directory) {
 Failure Confine(const JailSpec& spec) {
   JAIL_TRY(DropCapabilities());
   JAIL_TRY(ForbidNewPrivileges());
-  JAIL_TRY(LoadFilter(spec));
+  JAIL_TRY(LoadFilter(spec.flags & kStrictMemory ? Filter::kStrictMemory : Filter::kDefault));
   // Both come after the last change of credentials, which resets them. Not dumpable: the guest, who has our user id,
   // can neither read nor trace us.
   if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) return Fail(Stage::kCapabilities, "dumpable");
@@ -50,15 +51,32 @@ struct ReadyState {
   int workspace = -1;
   int ruleset = -1;
   int oom_score = -1;
+  int namespaces[kNamespaceCount] = {};
+  int namespace_count = 0;
   unsigned landlock_abi = 0;
   bool own_proc = false;
 };
 
-Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, const LateMounts& late, ReadyState* state) {
+// By these a zygote finds the way in. Opened while a process may still open its own.
+Failure OpenNamespaces(const JailSpec& spec, ReadyState* state) {
+  // The order of ForkFd.
+  for (const char* path : {"/proc/self/ns/user", "/proc/self/ns/pid", "/proc/self/ns/mnt", "/proc/self/ns/ipc",
+                           "/proc/self/ns/uts", "/proc/self/ns/cgroup", "/proc/self/ns/net"}) {
+    if (state->namespace_count == kNamespaceCount - 1 && (spec.flags & kHostNetwork)) break;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return Fail(Stage::kJoinNamespaces, path);
+    state->namespaces[state->namespace_count++] = fd;
+  }
+  return kOk;
+}
+
+Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, ReadyState* state) {
   JAIL_TRY(JoinCgroups(spec, fds));
   // Through the host's /proc, which is still there: after the change of user we may not open our own file any more.
   state->oom_score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   JAIL_TRY(BecomeGuestUser(spec));
+  static LateMounts late;
+  JAIL_TRY(TakeLate(spec, &late));
   JAIL_TRY(MountScratch(spec));
   JAIL_TRY(AttachLate(late));
   JAIL_TRY(MountProc(&state->own_proc));
@@ -77,8 +95,23 @@ Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, const LateMounts& l
   state->workspace = open("/workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (state->workspace < 0) return Fail(Stage::kScratch, "/workspace");
   JAIL_TRY(OpenLandlockRuleset(spec, &state->ruleset, &state->landlock_abi));
+  if ((spec.flags & kSession) && state->own_proc) JAIL_TRY(OpenNamespaces(spec, state));
   JAIL_TRY(LimitCoreDumps());
   return Confine(spec);
+}
+
+// Everything that the supervisor keeps of this jail.
+bool ReportReady(int control, const ReadyState& state) {
+  Report report = {};
+  report.kind = ReportKind::kReady;
+  report.landlock_abi = state.landlock_abi;
+  report.own_proc = state.own_proc;
+  int fds[kMaxMessageFds];
+  int count = 0;
+  fds[count++] = state.workspace;
+  for (int i = 0; i < state.namespace_count; ++i) fds[count++] = state.namespaces[i];
+  if (state.namespace_count > 0 && state.ruleset >= 0) fds[count++] = state.ruleset;
+  return SendReport(control, report, fds, count);
 }
 
 // Leaves only these open, at known places, and nothing of the launcher's.
@@ -99,19 +132,16 @@ Failure KeepOnly(InitFds* fds) {
   return sys::CloseRange(static_cast<unsigned>(next), ~0u, 0) < 0 ? Fail(Stage::kDescriptors) : kOk;
 }
 
-[[noreturn]] void InitMain(const JailSpec& spec, const BuildFds& fds, const LateMounts& late, int control, int mapped) {
+[[noreturn]] void InitMain(const JailSpec& spec, const BuildFds& fds, int control, int mapped) {
+  (void)signal(SIGCHLD, SIG_DFL);  // a maker ignores it, and then there would be nothing to wait for
   char byte;
   // The launcher writes the id maps; if it dies instead, so do we.
   if (read(mapped, &byte, 1) != 1) _exit(1);
   ReadyState state;
-  Failure failure = SetUpInit(spec, fds, late, &state);
+  Failure failure = SetUpInit(spec, fds, &state);
   InitFds kept = {control, state.ruleset, state.oom_score};
   if (!failure) {
-    Report report = {};
-    report.kind = ReportKind::kReady;
-    report.landlock_abi = state.landlock_abi;
-    report.own_proc = state.own_proc;
-    if (!SendReport(control, report, &state.workspace, 1)) _exit(1);
+    if (!ReportReady(control, state)) _exit(1);
     failure = KeepOnly(&kept);
   }
   if (failure) {
@@ -129,20 +159,18 @@ unsigned long NamespaceFlags(const JailSpec& spec) {
   return flags;
 }
 
-Failure BuildJail(const JailSpec& spec, const BuildFds& fds, int control, int* init_pidfd) {
-  if (spec.flags & kDropToUid) JAIL_TRY(DropToUid(spec));
-  JAIL_TRY(EnterOwnMounts(spec));
-  static LateMounts late;
-  JAIL_TRY(BuildTree(spec, &late));
-
+Failure CloneInit(const JailSpec& spec, const BuildFds& fds, int control, Parent parent, int* init_pidfd) {
   int mapped[2];
   if (pipe2(mapped, O_CLOEXEC) < 0) return Fail(Stage::kClone, "pipe");
   clone_args args = {};
-  // A sibling of ours, not a child: the supervisor waits for it, and its death takes init along, so that nothing keeps
-  // this process (whose mounts take a moment to go away) alive.
-  args.flags = NamespaceFlags(spec) | CLONE_PIDFD | CLONE_PARENT;
+  args.flags = NamespaceFlags(spec) | CLONE_PIDFD;
   args.pidfd = reinterpret_cast<uint64_t>(init_pidfd);
-  args.exit_signal = 0;  // a sibling has its parent's: ours
+  if (parent == Parent::kOurs) {
+    args.flags |= CLONE_PARENT;  // and no signal of its own: a sibling has ours
+  } else {
+    // Only a child that would say SIGCHLD is taken away by the kernel where that is ignored.
+    args.exit_signal = SIGCHLD;
+  }
   if (spec.cgroup_v2 != 0) {
     args.flags |= CLONE_INTO_CGROUP;
     args.cgroup = static_cast<uint64_t>(fds.cgroup_v2);
@@ -151,7 +179,7 @@ Failure BuildJail(const JailSpec& spec, const BuildFds& fds, int control, int* i
   if (pid < 0) return Fail(Stage::kClone);
   if (pid == 0) {
     close(mapped[1]);
-    InitMain(spec, fds, late, control, mapped[0]);
+    InitMain(spec, fds, control, mapped[0]);
   }
   close(mapped[0]);
   Failure failure = MapIds(static_cast<int>(pid), spec);
@@ -159,6 +187,15 @@ Failure BuildJail(const JailSpec& spec, const BuildFds& fds, int control, int* i
   if (!failure && write(mapped[1], "m", 1) != 1) failure = Fail(Stage::kMapIds);
   close(mapped[1]);
   return failure;
+}
+
+Failure BuildJail(const JailSpec& spec, const BuildFds& fds, int control, int* init_pidfd) {
+  if (spec.flags & kDropToUid) JAIL_TRY(DropToUid(spec));
+  JAIL_TRY(EnterOwnMounts(spec));
+  JAIL_TRY(BuildTree(spec));
+  // The supervisor waits for init, and its death takes init along, so that nothing keeps this process (whose mounts
+  // take a moment to go away) alive.
+  return CloneInit(spec, fds, control, Parent::kOurs, init_pidfd);
 }
 
 void RunUnconfined(const JailSpec& spec, const BuildFds& fds, int control) {

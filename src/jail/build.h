@@ -1,4 +1,4 @@
-// From a spec to a running init: the whole sequence of steps.h. Called once per launcher process, single-threaded.
+// From a spec to a running init: the whole sequence of steps.h. Single-threaded.
 #pragma once
 
 #include "jail/failure.h"
@@ -12,7 +12,13 @@ struct BuildFds {
   int cgroup_v2 = -1;
 };
 
-// Builds the jail and leaves init running; reports over `control`. On success *init_pidfd is init.
+enum class Parent { kUs, kOurs };
+
+// Starts init in its namespaces, from within the finished tree; it reports over `control`. `parent` is whose child it
+// becomes: this process's, or this process's parent's.
+Failure CloneInit(const JailSpec& spec, const BuildFds& fds, int control, Parent parent, int* init_pidfd);
+
+// Builds one jail and leaves init running; once per process. On success *init_pidfd is init.
 Failure BuildJail(const JailSpec& spec, const BuildFds& fds, int control, int* init_pidfd);
 
 // The `local` executor: no jail. Becomes the root of the guest's process tree and serves requests until the end.

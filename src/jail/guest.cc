@@ -25,30 +25,38 @@ Failure SetLimit(int resource, uint64_t soft, uint64_t hard, const char* name) {
   return Fail(Stage::kLimits, name);
 }
 
-Failure SetLimits(const ExecSpec& exec) {
+}  // namespace
+
+Failure SetProcessLimits(const ProcessLimits& limits) {
   // Charged to whoever started the jail as well, so no guest may use up the whole allowance.
   JAIL_TRY(SetLimit(RLIMIT_SIGPENDING, 1024, 1024, "pending signals"));
   JAIL_TRY(SetLimit(RLIMIT_MEMLOCK, 1 << 20, 1 << 20, "locked memory"));
   JAIL_TRY(SetLimit(RLIMIT_RTPRIO, 0, 0, "real-time priority"));
   JAIL_TRY(SetLimit(RLIMIT_NICE, 0, 0, "nice"));
   JAIL_TRY(SetLimit(RLIMIT_MSGQUEUE, 512 << 10, 512 << 10, "message queues"));
-  if (exec.cpu_seconds != 0) JAIL_TRY(SetLimit(RLIMIT_CPU, exec.cpu_seconds, exec.cpu_seconds + 1, "cpu time"));
-  if (exec.data_bytes != 0) JAIL_TRY(SetLimit(RLIMIT_DATA, exec.data_bytes, exec.data_bytes, "memory"));
-  if (exec.file_bytes != 0) JAIL_TRY(SetLimit(RLIMIT_FSIZE, exec.file_bytes, exec.file_bytes, "file size"));
-  if (exec.open_files != 0) JAIL_TRY(SetLimit(RLIMIT_NOFILE, exec.open_files, exec.open_files, "open files"));
-  if (exec.processes != 0) JAIL_TRY(SetLimit(RLIMIT_NPROC, exec.processes, exec.processes, "processes"));
+  if (limits.cpu_seconds != 0) JAIL_TRY(SetLimit(RLIMIT_CPU, limits.cpu_seconds, limits.cpu_seconds + 1, "cpu time"));
+  if (limits.data_bytes != 0) JAIL_TRY(SetLimit(RLIMIT_DATA, limits.data_bytes, limits.data_bytes, "memory"));
+  if (limits.file_bytes != 0) JAIL_TRY(SetLimit(RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes, "file size"));
+  if (limits.open_files != 0) JAIL_TRY(SetLimit(RLIMIT_NOFILE, limits.open_files, limits.open_files, "open files"));
+  if (limits.processes != 0) JAIL_TRY(SetLimit(RLIMIT_NPROC, limits.processes, limits.processes, "processes"));
   return kOk;
 }
 
-// Moves the descriptors to 0, 1, 2 and closes everything else but the two that are still needed until exec.
-Failure SetDescriptors(const int stdio[3], int ruleset, int status) {
+namespace {
+
+// Moves the descriptors to 0, 1, 2 (and 3) and closes everything else but the two that are still needed until exec.
+Failure SetDescriptors(const GuestFds& fds, int ruleset, int status) {
   for (int i = 0; i < 3; ++i) {
-    if (dup2(stdio[i], i) < 0) return Fail(Stage::kDescriptors);
+    if (dup2(fds.stdio[i], i) < 0) return Fail(Stage::kDescriptors);
   }
   unsigned low = 3;
+  if (fds.session >= 0) {
+    if (dup2(fds.session, kSessionFd) < 0) return Fail(Stage::kDescriptors);
+    low = kSessionFd + 1;
+  }
   int keep[2] = {ruleset < status ? ruleset : status, ruleset < status ? status : ruleset};
   for (int fd : keep) {
-    if (fd < 3) continue;
+    if (fd < 0) continue;
     if (static_cast<unsigned>(fd) > low && sys::CloseRange(low, static_cast<unsigned>(fd) - 1, 0) < 0) {
       return Fail(Stage::kDescriptors);
     }
@@ -104,19 +112,20 @@ Failure Execute(const ExecSpec& exec, char* const* argv, char* const* envp) {
 
 Failure LimitCoreDumps() { return SetLimit(RLIMIT_CORE, 1, 1, "core"); }
 
-Failure EnterGuest(const ExecSpec& exec, char* const* argv, char* const* envp, const int stdio[3], int ruleset,
+Failure EnterGuest(const ExecSpec& exec, char* const* argv, char* const* envp, const GuestFds& fds, int ruleset,
                    int status) {
   // A new session: no controlling terminal to inject input into, and a process group of its own.
   if (setsid() < 0) return Fail(Stage::kDescriptors, "session");
-  JAIL_TRY(SetDescriptors(stdio, ruleset, status));
+  JAIL_TRY(SetDescriptors(fds, ruleset, status));
   // In a pid namespace init's death is enough; unconfined, this is what ties the program to us.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) return Fail(Stage::kDescriptors, "parent death signal");
-  JAIL_TRY(SetLimits(exec));
+  JAIL_TRY(SetProcessLimits(exec.limits));
   JAIL_TRY(EnterLandlock(ruleset));
   ResetSignals();
   const char* cwd = At(&exec, exec.cwd);
   if (chdir(cwd) < 0) return Fail(Stage::kWorkingDirectory, cwd);
-  if (sys::CloseRange(3, ~0u, CLOSE_RANGE_CLOEXEC) < 0) return Fail(Stage::kDescriptors);
+  const unsigned first_closed = fds.session >= 0 ? kSessionFd + 1 : 3;
+  if (sys::CloseRange(first_closed, ~0u, CLOSE_RANGE_CLOEXEC) < 0) return Fail(Stage::kDescriptors);
   return Execute(exec, argv, envp);
 }
 

@@ -35,11 +35,26 @@ Failure MapIds(int pid, const JailSpec& spec) {
   return WriteIdMap(pid, "gid_map", kGuestGid, privileged ? spec.host_gid : 0, Stage::kMapIds);
 }
 
+Failure MapMakerIds(int pid, const JailSpec& spec) {
+  bool privileged = spec.flags & kPrivileged;
+  JAIL_TRY(WriteIdMap(pid, "uid_map", 0, privileged ? spec.host_uid : 0, Stage::kMapIds));
+  return WriteIdMap(pid, "gid_map", 0, privileged ? spec.host_gid : 0, Stage::kMapIds);
+}
+
+Failure BecomeMakerUser(const JailSpec& spec) {
+  if ((spec.flags & kPrivileged) && syscall(SYS_setgroups, 0, nullptr) < 0) return Fail(Stage::kSetIds, "groups");
+  JAIL_TRY(SetIds(0, 0, Stage::kSetIds));
+  // Lost with the change of user, and without it the id maps of our children are not ours to write.
+  return prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 ? Fail(Stage::kSetIds, "dumpable") : kOk;
+}
+
 Failure BecomeGuestUser(const JailSpec& spec) {
   // An ordinary user's namespace has setgroups denied for good: the caller's groups stay effective on what is mounted.
   if ((spec.flags & kPrivileged) && syscall(SYS_setgroups, 0, nullptr) < 0) return Fail(Stage::kSetIds, "groups");
-  return SetIds(kGuestUid, kGuestGid, Stage::kSetIds);
+  return BecomeGuest();
 }
+
+Failure BecomeGuest() { return SetIds(kGuestUid, kGuestGid, Stage::kSetIds); }
 
 Failure DropCapabilities() {
   constexpr unsigned long kBits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |

@@ -1,5 +1,6 @@
 // PID 1 of a jail (or, unconfined, the watched root of the guest's process tree): starts programs when the supervisor
-// asks, reaps everything, reports how the main process ended, and ends everything when the supervisor goes away.
+// asks, reaps everything, reports how the programs ended, and ends everything when the supervisor goes away. A one-shot
+// run is one program at a time; a session's runners stay, several languages side by side.
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <new>
 
+#include "jail/exec_block.h"
 #include "jail/messages.h"
 #include "jail/steps.h"
 #include "jail/sys.h"
@@ -21,6 +23,9 @@ namespace cella::jail {
 namespace {
 
 constexpr long kWatchIntervalNs = 20'000'000;
+constexpr long kIdleWatchIntervalNs = 500'000'000;  // a session between two runs
+constexpr int kBreachesBeforeEnd = 5;
+constexpr int kMaxPrograms = 16;
 constexpr int kReapedPerTurn = 256;
 constexpr size_t kDetailSize = sizeof(Report::detail);
 
@@ -32,6 +37,7 @@ class Init {
  public:
   Init(const JailSpec& spec, const InitFds& fds)
       : unconfined_(spec.flags & kUnconfined),
+        session_(spec.flags & kSession),
         control_(fds.control),
         ruleset_(fds.ruleset),
         oom_score_(fds.oom_score),
@@ -84,65 +90,100 @@ class Init {
     if (received <= 0) End();
     switch (request.kind) {
       case RequestKind::kExec:
-        if (count == 4) {
-          Start(fds[0], fds + 1);
+        if (count == 4 || count == 5) {
+          Start(request.tag, fds[0], {fds + 1, count == 5 ? fds[4] : -1});
         } else {
           SendFailure(control_, {Stage::kRequest, EPROTO, "exec"});
         }
         break;
-      case RequestKind::kSignal:
-        // Nobody is meant by 0: that would be our own group.
-        if (main_ > 0) (void)kill(unconfined_ ? -main_ : -1, request.signal);
-        break;
+      case RequestKind::kSignal: Signal(request.group, request.signal); break;
       case RequestKind::kKill:
         // Reaping and the report follow from SIGCHLD, as for any other end.
-        KillAll();
+        if (request.group > 1) {
+          (void)kill(-request.group, SIGKILL);
+        } else {
+          KillAll();
+          if (session_) ReportKilled();
+        }
         break;
-      case RequestKind::kBuild: SendFailure(control_, {Stage::kRequest, EPROTO, "build"}); break;
+      case RequestKind::kWatch: WatchRun(request.group); break;
+      case RequestKind::kAdopt:
+        if (Program* program = FreeSlot(); program != nullptr && request.group > 1) {
+          *program = {request.group, request.tag, 0};
+        }
+        break;
+      default: SendFailure(control_, {Stage::kRequest, EPROTO, "request"}); break;
     }
     for (int i = 0; i < count; ++i) close(fds[i]);
   }
 
-  void Start(int exec_fd, const int stdio[3]) {
-    char detail[kDetailSize];
-    if (Failure failure = TryStart(exec_fd, stdio, detail)) {
-      SendFailure(control_, failure);
-      return;
-    }
+  void ReportKilled() const {
     Report report = {};
-    report.kind = ReportKind::kStarted;
+    report.kind = ReportKind::kKilled;
     SendReport(control_, report, nullptr, 0);
   }
 
+  void Signal(int group, int signal) const {
+    if (group > 1) {
+      (void)kill(-group, signal);
+    } else if (unconfined_) {
+      // Never to -1: here that is everybody.
+      for (const Program& program : programs_) {
+        if (program.pid > 0) (void)kill(-program.pid, signal);
+      }
+    } else {
+      (void)kill(-1, signal);
+    }
+  }
+
+  void Start(uint32_t tag, int exec_fd, const GuestFds& fds) {
+    char detail[kDetailSize];
+    Program* program = FreeSlot();
+    Failure failure = {Stage::kRequest, EPROTO, "too many programs"};
+    if (program != nullptr) failure = TryStart(program, exec_fd, fds, detail);
+    Report report = {};
+    report.tag = tag;
+    if (failure) {
+      FillFailure(failure, &report);
+    } else {
+      program->tag = tag;
+      report.kind = ReportKind::kStarted;
+      report.pid = program->pid;
+    }
+    SendReport(control_, report, nullptr, 0);
+  }
+
+  struct Program {
+    pid_t pid = 0;
+    uint32_t tag = 0;
+    uint32_t flags = 0;
+  };
+
+  Program* FreeSlot() {
+    // A one-shot run has one program at a time.
+    for (int i = 0; i < (session_ ? kMaxPrograms : 1); ++i) {
+      if (programs_[i].pid == 0) return &programs_[i];
+    }
+    return nullptr;
+  }
+
   // The failure's detail, if any, is in `detail`.
-  Failure TryStart(int exec_fd, const int stdio[3], char* detail) {
-    errno = EPROTO;
-    if (main_ != 0) return Fail(Stage::kRequest, "a program runs already");
-    size_t size = 0;
-    const auto* exec = static_cast<const ExecSpec*>(MapBlock(exec_fd, sizeof(ExecSpec), &size));
-    if (exec == nullptr || exec->magic != kSpecMagic || exec->size != size) return Fail(Stage::kRequest, "exec");
+  Failure TryStart(Program* program, int exec_fd, const GuestFds& fds, char* detail) {
+    ExecBlock exec;
+    JAIL_TRY(exec.Map(exec_fd));
+    if (!session_) ForgetUsage();
+    program->flags = exec.spec().flags;
+    JAIL_TRY(Fork(program, exec, fds, detail));
+    if (!session_ && watchdog_.enabled()) SetTimer(kWatchIntervalNs);
+    return kOk;
+  }
 
-    // argv and envp as pointers, in memory of their own: the block may be larger than any stack.
-    size_t pointers = static_cast<size_t>(exec->argc) + exec->envc + 2;
-    size_t table_bytes = pointers * sizeof(char*);
-    void* table = mmap(nullptr, table_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (table == MAP_FAILED) return Fail(Stage::kFork, "argument table");
-    auto** argv = static_cast<char**>(table);
-    auto** envp = argv + exec->argc + 1;
-    const auto* refs = reinterpret_cast<const StringRef*>(exec + 1);
-    for (uint32_t i = 0; i < exec->argc; ++i) argv[i] = const_cast<char*>(At(exec, refs[i]));
-    for (uint32_t i = 0; i < exec->envc; ++i) envp[i] = const_cast<char*>(At(exec, refs[exec->argc + i]));
-
+  void ForgetUsage() {
     cpu_ns_ = 0;
     peak_rss_ = 0;
-    watchdog_.Reset();
+    watchdog_.Reset(session_);
     killed_for_ = KillReason::kNone;
-    flags_ = exec->flags;
-    Failure failure = Fork(*exec, argv, envp, stdio, detail);
-    munmap(table, table_bytes);
-    munmap(const_cast<ExecSpec*>(exec), size);
-    if (!failure && watchdog_.enabled()) SetTimer(kWatchIntervalNs);
-    return failure;
+    breaches_ = 0;
   }
 
   // What a child that could not become the guest says: by value, since a pointer of its would be ours to follow.
@@ -152,7 +193,7 @@ class Init {
     char detail[kDetailSize];
   };
 
-  Failure Fork(const ExecSpec& exec, char* const* argv, char* const* envp, const int stdio[3], char* detail) {
+  Failure Fork(Program* program, const ExecBlock& exec, const GuestFds& fds, char* detail) {
     // Closes by itself when exec succeeds.
     int status[2];
     if (pipe2(status, O_CLOEXEC) < 0) return Fail(Stage::kFork, "pipe");
@@ -161,7 +202,7 @@ class Init {
     SetOomScore("500");
     pid_t pid = fork();
     if (pid == 0) {
-      Failure failure = EnterGuest(exec, argv, envp, stdio, ruleset_, status[1]);
+      Failure failure = EnterGuest(exec.spec(), exec.argv(), exec.envp(), fds, ruleset_, status[1]);
       ChildFailure message = {failure.stage, failure.error, {}};
       if (failure.detail != nullptr) strncpy(message.detail, failure.detail, sizeof message.detail - 1);
       (void)!write(status[1], &message, sizeof message);
@@ -189,7 +230,7 @@ class Init {
       detail[kDetailSize - 1] = '\0';
       return Failure{message.stage, message.error, detail};
     }
-    main_ = pid;
+    program->pid = pid;
     return kOk;
   }
 
@@ -205,12 +246,15 @@ class Init {
       pid_t pid = wait4(-1, &status, WNOHANG | __WALL, &usage);
       if (pid <= 0) return false;
       Account(usage);
-      if (pid != main_) continue;
-      main_ = 0;
-      SetTimer(0);
-      if (flags_ & kKillRest) EndRest();
+      Program* program = FindProgram(pid);
+      if (program == nullptr) continue;
+      program->pid = 0;
+      if (!session_) SetTimer(0);
+      if (program->flags & kKillRest) EndRest();
       Report report = {};
       report.kind = ReportKind::kExited;
+      report.tag = program->tag;
+      report.pid = pid;
       report.wait_status = status;
       report.killed_for = killed_for_;
       report.cpu_ns = cpu_ns_;
@@ -218,6 +262,13 @@ class Init {
       SendReport(control_, report, nullptr, 0);
     }
     return true;
+  }
+
+  Program* FindProgram(pid_t pid) {
+    for (Program& program : programs_) {
+      if (program.pid == pid) return &program;
+    }
+    return nullptr;
   }
 
   // All writers of the guest's pipes are dead when this returns, so the supervisor can read them to their end.
@@ -252,23 +303,57 @@ class Init {
     timerfd_settime(timer_, 0, &spec, nullptr);
   }
 
+  // A run of a session begins (its limits of time and memory count from here), or has ended.
+  void WatchRun(int group) {
+    run_group_ = group;
+    if (group > 1) ForgetUsage();
+    if (watchdog_.enabled()) SetTimer(group > 1 ? kWatchIntervalNs : kIdleWatchIntervalNs);
+  }
+
   void Watch() {
     uint64_t expirations;
     (void)!read(timer_, &expirations, sizeof expirations);
-    if (main_ == 0 || killed_for_ != KillReason::kNone) return;
+    if (session_) {
+      WatchSession();
+      return;
+    }
+    if (programs_[0].pid == 0 || killed_for_ != KillReason::kNone) return;
     killed_for_ = watchdog_.Check(cpu_ns_);
-    if (killed_for_ != KillReason::kNone) {
+    if (killed_for_ != KillReason::kNone) KillAll();
+  }
+
+  // The run that went too far is ended, and what it stood on (its checkpoint, other processes) is spared; unless that
+  // does not help.
+  void WatchSession() {
+    KillReason reason = watchdog_.Check(cpu_ns_);
+    // Processor time is the run's; between runs nobody counts it.
+    if (reason == KillReason::kCpuTime && run_group_ <= 1) reason = KillReason::kNone;
+    if (reason == KillReason::kNone) {
+      breaches_ = 0;
+      return;
+    }
+    killed_for_ = reason;
+    if (run_group_ > 1 && breaches_++ < kBreachesBeforeEnd) {
+      (void)kill(-run_group_, SIGKILL);
+    } else {
       KillAll();
     }
+    Report report = {};
+    report.kind = ReportKind::kBreached;
+    report.killed_for = reason;
+    report.peak_rss = watchdog_.peak_memory();
+    SendReport(control_, report, nullptr, 0);
   }
 
   bool unconfined_;
+  bool session_;
   int control_;
   int ruleset_;
   int oom_score_;
   int timer_ = -1;
-  pid_t main_ = 0;
-  uint32_t flags_ = 0;
+  Program programs_[kMaxPrograms];
+  int run_group_ = 0;  // 0: no run of a session is on
+  int breaches_ = 0;   // in a row
   uint64_t cpu_ns_ = 0;
   uint64_t peak_rss_ = 0;
   KillReason killed_for_ = KillReason::kNone;

@@ -31,12 +31,16 @@ bool SendReport(int socket, const Report& report, const int* fds, int fd_count) 
   return n == static_cast<ssize_t>(sizeof report);
 }
 
+void FillFailure(const Failure& failure, Report* report) {
+  report->kind = ReportKind::kFailed;
+  report->stage = failure.stage;
+  report->error = failure.error;
+  if (failure.detail != nullptr) strncpy(report->detail, failure.detail, sizeof report->detail - 1);
+}
+
 bool SendFailure(int socket, const Failure& failure) {
   Report report = {};
-  report.kind = ReportKind::kFailed;
-  report.stage = failure.stage;
-  report.error = failure.error;
-  if (failure.detail != nullptr) strncpy(report.detail, failure.detail, sizeof report.detail - 1);
+  FillFailure(failure, &report);
   return SendReport(socket, report, nullptr, 0);
 }
 
@@ -64,11 +68,11 @@ int ReceiveRequest(int socket, Request* request, int fds[kMaxMessageFds], int* f
   return n == static_cast<ssize_t>(sizeof *request) ? 1 : -1;
 }
 
-const void* MapBlock(int fd, size_t minimum, size_t* size) {
+void* MapBlock(int fd, size_t minimum, size_t* size) {
   struct stat info;
   if (fstat(fd, &info) < 0 || static_cast<size_t>(info.st_size) < minimum) return nullptr;
   *size = static_cast<size_t>(info.st_size);
-  void* block = mmap(nullptr, *size, PROT_READ, MAP_PRIVATE, fd, 0);
+  void* block = mmap(nullptr, *size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
   return block == MAP_FAILED ? nullptr : block;
 }
 

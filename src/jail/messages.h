@@ -9,12 +9,13 @@
 namespace cella::jail {
 
 bool SendReport(int socket, const Report& report, const int* fds, int fd_count);
+void FillFailure(const Failure& failure, Report* report);
 bool SendFailure(int socket, const Failure& failure);
 
 // Returns 1 for a request, 0 when the peer is gone, -1 on error. Descriptors arrive close-on-exec.
 int ReceiveRequest(int socket, Request* request, int fds[kMaxMessageFds], int* fd_count);
 
-// Maps a memfd read-only; null when it is not what `minimum` says at least.
-const void* MapBlock(int fd, size_t minimum, size_t* size);
+// A private copy of a memfd's content; null when it is not what `minimum` says at least.
+void* MapBlock(int fd, size_t minimum, size_t* size);
 
 }  // namespace cella::jail

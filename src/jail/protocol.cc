@@ -34,6 +34,7 @@ const char* StageText(Stage stage) {
     case Stage::kDescriptors: return "set up descriptors";
     case Stage::kWorkingDirectory: return "enter the working directory";
     case Stage::kExec: return "execute the program";
+    case Stage::kJoinNamespaces: return "join the namespaces";
   }
   return "an unknown step";
 }

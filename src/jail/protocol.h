@@ -1,5 +1,6 @@
-// What supervisor, launcher and init say to each other over one SOCK_SEQPACKET pair: fixed-size messages, descriptors
-// beside them. Requests go in, reports come out; the guest never holds either end.
+// What the supervisor says to launcher, maker, zygote and init, and what they answer, each over a SOCK_SEQPACKET pair
+// of its own: fixed-size messages, descriptors beside them. Requests go in, reports come out; the guest never holds
+// either end.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +8,62 @@
 namespace cella::jail {
 
 inline constexpr int kControlFd = 3;  // where the launcher finds its end
-inline constexpr int kMaxMessageFds = 12;
+inline constexpr int kSessionFd = 3;  // where a program finds its session's socket, when it has one
+inline constexpr int kMaxMessageFds = 20;
+inline constexpr int kNamespaceCount = 7;
 
 enum class RequestKind : uint32_t {
-  kBuild = 1,   // fds: spec memfd, then the cgroup descriptors that the spec announces
-  kExec = 2,    // fds: exec memfd, stdin, stdout, stderr
-  kSignal = 3,  // `signal` to every process of the guest
-  kKill = 4,    // SIGKILL to every process of the guest; kExited still follows
+  kBuild = 1,   // to a launcher. fds: spec memfd, then the cgroup descriptors that the spec announces
+  kExec = 2,    // to init. fds: exec memfd, stdin, stdout, stderr, and the session's socket if the program has one
+  kSignal = 3,  // to init: `signal` to the process group, or to every process of the guest
+  kKill = 4,    // to init: the same with SIGKILL; kExited still follows
+  kWatch = 5,   // to init: a run of the process group begins, or (0) has ended
+  kShell = 6,   // to a maker: one more jail. fds: the control socket of its init, then cgroup descriptors
+  kSpawn = 7,   // to a maker: a zygote. fds: exec memfd, the zygote's control socket
+  kFork = 8,    // to a zygote: a copy of itself as a guest. fds: see ForkFd
+  // to a zygote or init:
+  kAdopt = 9,    // to a zygote: remember how its child number `group` ends as well (a checkpoint that was woken)
+  kStatus = 10,  // to a zygote: how the one with this tag ended; kExited follows, with an error if nobody knows
 };
+
+// What distinguishes the jails of one maker.
+struct ShellSpec {
+  uint32_t cgroup_count;  // descriptors into which init writes "0"
+  uint64_t scratch_bytes;
+  uint64_t scratch_inodes;
+  uint64_t watch_memory_bytes;
+  uint64_t watch_cpu_ns;
+  uint64_t watch_processes;
+};
+
+// Resource limits of one program; 0 leaves the inherited one.
+struct ProcessLimits {
+  uint64_t cpu_seconds;
+  uint64_t data_bytes;
+  uint64_t file_bytes;
+  uint64_t open_files;
+  uint64_t processes;
+};
+
+struct ForkSpec {
+  uint32_t namespace_count;  // 7, or 6 with the host's network
+  uint32_t cgroup_count;     // descriptors into which the newborn writes "0"
+  uint32_t has_ruleset;      // Landlock
+  uint32_t strict_memory;    // which filter
+  ProcessLimits limits;      // data_bytes on top of what the zygote has
+};
+
+// The descriptors of kFork, in order; then the namespaces (user first, pid second), the Landlock ruleset if there is
+// one, and the cgroup descriptors.
+enum ForkFd { kForkSession, kForkStdin, kForkStdout, kForkStderr, kForkFirstNamespace };
 
 struct Request {
   RequestKind kind;
   int32_t signal;
+  int32_t group;  // of processes, as init numbers it; 0: all
+  uint32_t tag;   // comes back with the reports about what this request started
+  ShellSpec shell;
+  ForkSpec fork;
 };
 
 // The step of building a jail that failed; the text is for people.
@@ -53,16 +98,21 @@ enum class Stage : uint32_t {
   kDescriptors,
   kWorkingDirectory,
   kExec,
+  kJoinNamespaces,
 };
 
 const char* StageText(Stage stage);
 
 enum class ReportKind : uint32_t {
-  kCreated = 1,  // from the launcher; fd: pidfd of init
-  kReady = 2,    // from init; fd: the workspace directory (absent when unconfined)
-  kFailed = 3,   // stage and error say what; nothing runs
-  kStarted = 4,  // the program was exec'ed
-  kExited = 5,
+  kCreated = 1,  // from a launcher or maker; fd: pidfd of init (or of the maker)
+  kReady = 2,  // from init; fds: the workspace directory (absent when unconfined); for a session also what kFork wants:
+               // the namespaces, then the Landlock ruleset if there is one. From a maker or zygote: it serves
+  kFailed = 3,    // stage and error say what; nothing runs
+  kStarted = 4,   // the program was exec'ed; `pid` is its number inside
+  kExited = 5,    // from init; from a zygote as an answer to kStatus
+  kForked = 6,    // from a zygote; fd: pidfd
+  kKilled = 8,    // from the init of a session: everybody got SIGKILL
+  kBreached = 7,  // from init: a watched limit was passed, and the group of the run was killed for it
 };
 
 // Why init ended the guest by itself.
@@ -76,6 +126,8 @@ struct Report {
   KillReason killed_for;
   uint32_t landlock_abi;  // kReady
   uint32_t own_proc;      // kReady: 1 when /proc is the jail's own
+  uint32_t tag;           // of the request
+  int32_t pid;            // kStarted, kForked: as the reporter sees it
   uint64_t cpu_ns;        // kExited: processor time of all that were reaped
   uint64_t peak_rss;      // kExited: bytes; the largest single process, or the watched sum where that is larger
   char detail[128];       // kFailed: the object, e.g. a path

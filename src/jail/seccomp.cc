@@ -9,8 +9,8 @@ namespace cella::jail {
 
 #include "seccomp_filters.inc"
 
-Failure LoadFilter(const JailSpec& spec) {
-  bool strict = spec.flags & kStrictMemory;
+Failure LoadFilter(Filter filter) {
+  bool strict = filter == Filter::kStrictMemory;
   // The kernel does not write through the pointer; its structure just is not const.
   sock_fprog program = {};
   program.len = static_cast<unsigned short>(strict ? sizeof kStrictMemoryFilter / sizeof(sock_filter)

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "jail/protocol.h"
+
 namespace cella::jail {
 
 using StringRef = uint32_t;
@@ -25,6 +27,8 @@ enum SpecFlag : uint32_t {
   kStrictMemory = 1u << 3,      // no memory cgroup: the filter refuses memory that only a cgroup could count
   kUnconfined = 1u << 4,        // the `local` executor: no jail, only the watched process tree
   kDropToUid = 1u << 5,         // root without CAP_SYS_ADMIN: become host_uid first, then build as an ordinary user
+  kMaker = 1u << 6,             // not one jail, but a process that makes many of the same tree
+  kSession = 1u << 7,           // init serves several programs and reports what a zygote needs to fork into the jail
 };
 
 enum MountFlag : uint32_t {
@@ -91,11 +95,7 @@ struct ExecSpec {
   StringRef search_path;
   StringRef cwd;
   uint32_t flags;
-  uint64_t cpu_seconds;  // resource limits; 0 leaves the inherited one
-  uint64_t data_bytes;
-  uint64_t file_bytes;
-  uint64_t open_files;
-  uint64_t processes;
+  ProcessLimits limits;
 };
 
 enum ExecFlag : uint32_t {

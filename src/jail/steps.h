@@ -6,12 +6,15 @@
 //              clone3               init, in all seven namespaces at once; MapIds from outside
 //   init       JoinCgroups          before anything is allocated, so that everything is charged
 //              BecomeGuestUser      before mounts, so that the tmpfs belongs to the guest
-//              MountScratch, MountProc, MountPts, BringUpLoopback
+//              TakeLate, MountScratch, AttachLate, MountProc, MountPts, BringUpLoopback
 //                                   need the capabilities of the new user namespace
 //              OpenLandlockRuleset  needs the mounts; entered by each guest
 //              DropCapabilities, ForbidNewPrivileges, LoadFilter
 //                                   forbid all of the above
 //   guest      EnterGuest           session, descriptors, limits, Landlock, signals; then exec
+//
+// A maker (maker.h) builds the tree once and repeats what follows it. A guest that is forked from a zygote enters its
+// jail from outside, after init: see fork_guest.h.
 //
 // Freestanding: no exceptions, no allocation, no locks. Every step may run between fork and exec.
 #pragma once
@@ -36,6 +39,10 @@ Failure OpenIdmap(uint32_t owner_uid, uint32_t owner_gid, uint32_t shown_uid, ui
 Failure DropToUid(const JailSpec& spec);
 Failure MapIds(int pid, const JailSpec& spec);
 Failure BecomeGuestUser(const JailSpec& spec);
+Failure BecomeGuest();  // the same in a namespace that init has set up
+// A maker is root of a user namespace of its own, and outside it the unprivileged host_uid.
+Failure MapMakerIds(int pid, const JailSpec& spec);
+Failure BecomeMakerUser(const JailSpec& spec);
 Failure DropCapabilities();
 Failure ForbidNewPrivileges();
 
@@ -48,13 +55,19 @@ Failure EnterLandlock(int ruleset);
 int LandlockAbi();
 
 // seccomp.cc
-Failure LoadFilter(const JailSpec& spec);
+enum class Filter { kDefault, kStrictMemory };
+Failure LoadFilter(Filter filter);
 
 // guest.cc. One byte, not zero: zero still starts a core dump handler on the host where core_pattern is a pipe.
 // Inherited by everything inside, and before the filter, which keeps it so.
 Failure LimitCoreDumps();
+Failure SetProcessLimits(const ProcessLimits& limits);
+struct GuestFds {
+  const int* stdio;
+  int session = -1;  // becomes kSessionFd; -1: the program has none
+};
 // The last steps of a child of init; returns only on failure.
-Failure EnterGuest(const ExecSpec& exec, char* const* argv, char* const* envp, const int stdio[3], int ruleset,
+Failure EnterGuest(const ExecSpec& exec, char* const* argv, char* const* envp, const GuestFds& fds, int ruleset,
                    int status);
 
 // init.cc

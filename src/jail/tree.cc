@@ -145,7 +145,7 @@ Failure AttachRootfs(int rootfs, int root) {
       offset += entry->d_reclen;
       const char* name = entry->d_name;
       bool ours = false;
-      for (const char* reserved : {".", "..", "proc", "sys", "dev", "tmp", "workspace", "lost+found"}) {
+      for (const char* reserved : {".", "..", "proc", "sys", "dev", "run", "tmp", "workspace", "lost+found"}) {
         ours = ours || strcmp(name, reserved) == 0;
       }
       if (ours) continue;
@@ -279,7 +279,7 @@ Failure EnterOwnMounts(const JailSpec& spec) {
   return kOk;
 }
 
-Failure BuildTree(const JailSpec& spec, LateMounts* late) {
+Failure BuildTree(const JailSpec& spec) {
   OpenMount sources[kMaxMounts];
   for (uint32_t i = 0; i < spec.mount_count; ++i) JAIL_TRY(OpenSource(spec, spec.mounts[i], &sources[i]));
   // An unmasked /proc must stay in the tree, under the jail's own: the kernel allows a fresh /proc in a user
@@ -304,15 +304,25 @@ Failure BuildTree(const JailSpec& spec, LateMounts* late) {
   JAIL_TRY(Attach(host_proc, true, root, "/proc"));
   for (uint32_t i = 0; i < spec.mount_count; ++i) {
     if (sources[i].fd < 0) continue;
-    const char* target = At(&spec, spec.mounts[i].target);
-    if (IsLate(spec, target)) {
-      late->entries[late->count++] = {sources[i].fd, sources[i].is_dir, target};
-    } else {
-      JAIL_TRY(Attach(sources[i].fd, sources[i].is_dir, root, target));
-    }
+    JAIL_TRY(Attach(sources[i].fd, sources[i].is_dir, root, At(&spec, spec.mounts[i].target)));
   }
   JAIL_TRY(EnterTree(root));
   close(root);
+  return kOk;
+}
+
+Failure TakeLate(const JailSpec& spec, LateMounts* late) {
+  for (uint32_t i = 0; i < spec.mount_count; ++i) {
+    const char* target = At(&spec, spec.mounts[i].target);
+    if (!IsLate(spec, target)) continue;
+    // Recursive: what is mounted below it is locked to it in this namespace.
+    int fd = sys::OpenTree(AT_FDCWD, target, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | sys::kAtRecursive);
+    if (fd < 0 && errno == ENOENT && (spec.mounts[i].flags & kMountOptional)) continue;
+    if (fd < 0) return Fail(Stage::kOpenSource, target);
+    struct stat info;
+    if (fstat(fd, &info) < 0) return Fail(Stage::kOpenSource, target);
+    late->entries[late->count++] = {fd, S_ISDIR(info.st_mode), target};
+  }
   return kOk;
 }
 

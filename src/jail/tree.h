@@ -6,7 +6,7 @@
 
 namespace cella::jail {
 
-// Mounts whose place lies below the scratch file system; they wait, detached, until that is mounted.
+// Mounts whose place lies below the scratch file system: they are taken aside, detached, until that is mounted.
 struct LateMounts {
   struct Entry {
     int fd;
@@ -18,7 +18,9 @@ struct LateMounts {
 };
 
 Failure EnterOwnMounts(const JailSpec& spec);
-Failure BuildTree(const JailSpec& spec, LateMounts* late);
+Failure BuildTree(const JailSpec& spec);
+// In the jail, before and after the scratch file system covers them.
+Failure TakeLate(const JailSpec& spec, LateMounts* late);
 Failure AttachLate(const LateMounts& late);
 
 }  // namespace cella::jail

@@ -91,9 +91,12 @@ uint64_t SocketBuffers() {
 Watchdog::Watchdog(const WatchLimits& limits, pid_t own_pid, bool descendants_only)
     : limits_(limits), own_pid_(own_pid), descendants_only_(descendants_only) {}
 
-void Watchdog::Reset() {
+void Watchdog::Reset(bool counts_from_now) {
   count_ = 0;
-  lost_cpu_ns_ = reaped_before_ = peak_memory_ = 0;
+  lost_cpu_ns_ = reaped_before_ = peak_memory_ = before_ns_ = 0;
+  if (!counts_from_now || limits_.cpu_ns == 0) return;
+  Scan(0);
+  for (int i = 0; i < count_; ++i) before_ns_ += seen_[i].cpu_ns + seen_[i].children_ns;
 }
 
 bool Watchdog::enabled() const { return limits_.memory_bytes != 0 || limits_.cpu_ns != 0 || limits_.processes != 0; }
@@ -191,7 +194,7 @@ KillReason Watchdog::Check(uint64_t reaped_cpu_ns) {
   if (limits_.cpu_ns != 0) {
     uint64_t cpu = reaped_cpu_ns + lost_cpu_ns_;
     for (int i = 0; i < count_; ++i) cpu += seen_[i].cpu_ns + seen_[i].children_ns;
-    if (cpu > limits_.cpu_ns) return KillReason::kCpuTime;
+    if (cpu > limits_.cpu_ns + before_ns_) return KillReason::kCpuTime;
   }
   if (limits_.memory_bytes != 0) {
     uint64_t files = descendants_only_ ? 0 : TmpfsUsed("/tmp") + SocketBuffers();

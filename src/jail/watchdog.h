@@ -20,8 +20,8 @@ class Watchdog {
 
   bool enabled() const;
 
-  // Forgets what earlier programs used.
-  void Reset();
+  // Forgets what earlier programs used. With `counts_from_now`, also what those that live have used so far.
+  void Reset(bool counts_from_now);
 
   // Reads /proc once. `reaped_cpu_ns`: processor time of processes that were waited for.
   KillReason Check(uint64_t reaped_cpu_ns);
@@ -48,6 +48,7 @@ class Watchdog {
   pid_t own_pid_;
   bool descendants_only_;
   uint64_t peak_memory_ = 0;
+  uint64_t before_ns_ = 0;    // processor time that does not count
   uint64_t lost_cpu_ns_ = 0;  // of processes that nobody waited for
   uint64_t reaped_before_ = 0;
   int count_ = 0;

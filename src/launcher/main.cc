@@ -1,5 +1,5 @@
-// cella-launch: receives one JailSpec over its control socket, builds the jail, hands init over to the supervisor and
-// is gone. Small, single-threaded, statically linked; it never sees guest data.
+// cella-launch: receives one JailSpec over its control socket, builds the jail (or a maker of jails), hands its init
+// over to the supervisor and is gone. Small, single-threaded, statically linked; it never sees guest data.
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "jail/build.h"
+#include "jail/maker.h"
 #include "jail/messages.h"
 #include "jail/sys.h"
 
@@ -20,13 +21,13 @@ bool IsSocket(int fd) {
   return fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode);
 }
 
-const JailSpec* ReceiveSpec(int control, int* fds, int* count) {
+JailSpec* ReceiveSpec(int control, int* fds, int* count) {
   Request request = {};
   if (ReceiveRequest(control, &request, fds, count) != 1 || request.kind != RequestKind::kBuild || *count < 1) {
     return nullptr;
   }
   size_t size = 0;
-  const auto* spec = static_cast<const JailSpec*>(MapBlock(fds[0], sizeof(JailSpec), &size));
+  auto* spec = static_cast<JailSpec*>(MapBlock(fds[0], sizeof(JailSpec), &size));
   if (spec == nullptr || spec->magic != kSpecMagic || spec->size != size) return nullptr;
   if (spec->mount_count > kMaxMounts || spec->link_count > kMaxLinks || spec->file_count > kMaxFiles) return nullptr;
   if (*count != 1 + static_cast<int>(spec->cgroup_v1_count + spec->cgroup_v2)) return nullptr;
@@ -51,7 +52,7 @@ int main() {
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   int fds[kMaxMessageFds];
   int count = 0;
-  const JailSpec* spec = ReceiveSpec(kControlFd, fds, &count);
+  JailSpec* spec = ReceiveSpec(kControlFd, fds, &count);
   if (spec == nullptr) {
     SendFailure(kControlFd, {Stage::kRequest, EPROTO, "build"});
     return 1;
@@ -66,7 +67,9 @@ int main() {
   }
 
   int init = -1;
-  if (Failure failure = BuildJail(*spec, cgroups, kControlFd, &init)) {
+  Failure failure =
+      spec->flags & kMaker ? BuildMaker(spec, kControlFd, &init) : BuildJail(*spec, cgroups, kControlFd, &init);
+  if (failure) {
     SendFailure(kControlFd, failure);
     return 1;
   }

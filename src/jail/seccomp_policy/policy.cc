@@ -258,7 +258,6 @@ constexpr const char* kAllowed[] = {
     "connect",
     "getpeername",
     "getsockname",
-    "getsockopt",
     "listen",
     "pipe",
     "pipe2",
@@ -268,7 +267,6 @@ constexpr const char* kAllowed[] = {
     "sendmmsg",
     "sendmsg",
     "sendto",
-    "setsockopt",
     "shutdown",
     // System V and POSIX inter-process communication, in the jail's own namespace
     "mq_getsetattr",
@@ -372,7 +370,8 @@ constexpr uint32_t kNamespaceFlags =
     CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
 constexpr uint32_t kSetIdBits = S_ISUID | S_ISGID;
 constexpr uint32_t kCreates = O_CREAT | 020000000 /* __O_TMPFILE */;
-constexpr uint32_t kInit = 1;  // the pid of our init, which runs under the guest's own user id
+constexpr uint32_t kPassPidfd = 76, kPeerPidfd = 77;  // SO_PASSPIDFD, SO_PEERPIDFD since Linux 6.5
+constexpr uint32_t kInit = 1;                         // the pid of our init, which runs under the guest's own user id
 
 Rule WithMode(const char* syscall, int mode_argument) {
   return {syscall, {{mode_argument, Test::kAnyBit, {kSetIdBits}, Refuse(EPERM)}}, kAllow};
@@ -404,6 +403,17 @@ std::vector<Rule> CheckedRules() {
         {0, Test::kNotIn, {AF_INET, AF_INET6}, Refuse(EAFNOSUPPORT)},
         {2, Test::kNotIn, {0, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMP, IPPROTO_ICMPV6}, Refuse(EPROTONOSUPPORT)}},
        kAllow});
+  // A close that waits for unsent data would make whoever closes last wait: the supervisor, for a descriptor it was
+  // sent.
+  rules.push_back({"setsockopt",
+                   {{1, Test::kNotIn, {SOL_SOCKET}, kAllow},
+                    {2, Test::kIn, {SO_LINGER}, Refuse(0)},
+                    {2, Test::kIn, {kPassPidfd}, Refuse(ENOPROTOOPT)}},
+                   kAllow});
+  // A pidfd of whoever made the other end: of the supervisor, for a session's socket.
+  rules.push_back({"getsockopt",
+                   {{1, Test::kNotIn, {SOL_SOCKET}, kAllow}, {2, Test::kIn, {kPeerPidfd}, Refuse(ENOPROTOOPT)}},
+                   kAllow});
   rules.push_back({"socketpair", {{0, Test::kNotIn, {AF_UNIX}, Refuse(EAFNOSUPPORT)}}, kAllow});
   rules.push_back({"ioctl", {{1, Test::kIn, {TIOCSTI, TIOCLINUX, TIOCSETD}, Refuse(EPERM)}}, kAllow});
   rules.push_back({"personality", {{0, Test::kNotIn, {0, 0xffffffff}, Refuse(EPERM)}}, kAllow});
@@ -459,7 +469,9 @@ Policy StrictMemoryPolicy() {
   policy.rules.push_back({"mmap", {{3, Test::kAllBits, {MAP_SHARED | MAP_ANONYMOUS}, Refuse(ENOMEM)}}, kAllow});
   // Larger socket buffers are a wish that is heard and not fulfilled.
   policy.rules.push_back({"setsockopt",
-                          {{1, Test::kNotIn, {SOL_SOCKET}, kAllow}, {2, Test::kIn, {SO_SNDBUF, SO_RCVBUF}, Refuse(0)}},
+                          {{1, Test::kNotIn, {SOL_SOCKET}, kAllow},
+                           {2, Test::kIn, {SO_SNDBUF, SO_RCVBUF, SO_LINGER}, Refuse(0)},
+                           {2, Test::kIn, {kPassPidfd}, Refuse(ENOPROTOOPT)}},
                           kAllow});
   return policy;
 }

@@ -1,0 +1,163 @@
+#include "jail/maker.h"
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include "jail/build.h"
+#include "jail/exec_block.h"
+#include "jail/messages.h"
+#include "jail/steps.h"
+#include "jail/sys.h"
+#include "jail/tree.h"
+
+namespace cella::jail {
+namespace {
+
+class Maker {
+ public:
+  Maker(JailSpec* spec, int control) : spec_(spec), control_(control) {}
+
+  [[noreturn]] void Run() {
+    for (;;) {
+      Request request = {};
+      int fds[kMaxMessageFds];
+      int count = 0;
+      // The supervisor is gone, and with us goes everything here.
+      if (ReceiveRequest(control_, &request, fds, &count) <= 0) _exit(0);
+      if (request.kind == RequestKind::kShell && count >= 1) {
+        if (Failure failure = MakeShell(request.shell, fds, count)) SendFailure(fds[0], failure);
+      } else if (request.kind == RequestKind::kSpawn && count == 2) {
+        if (Failure failure = Spawn(fds[0], fds[1])) SendFailure(fds[1], failure);
+      }
+      for (int i = 0; i < count; ++i) close(fds[i]);
+    }
+  }
+
+ private:
+  Failure MakeShell(const ShellSpec& shell, const int* fds, int count) {
+    errno = EPROTO;
+    if (count != 1 + static_cast<int>(shell.cgroup_count)) return Fail(Stage::kRequest, "shell");
+    spec_->cgroup_v1_count = shell.cgroup_count;
+    spec_->scratch_bytes = shell.scratch_bytes;
+    spec_->scratch_inodes = shell.scratch_inodes;
+    spec_->watch = {shell.watch_memory_bytes, shell.watch_cpu_ns, shell.watch_processes};
+    BuildFds cgroups;
+    cgroups.cgroup_v1 = fds + 1;
+    int init = -1;
+    JAIL_TRY(CloneInit(*spec_, cgroups, fds[0], Parent::kUs, &init));
+    Report report = {};
+    report.kind = ReportKind::kCreated;
+    SendReport(fds[0], report, &init, 1);
+    close(init);
+    return kOk;
+  }
+
+  // A program of the tree with our rights over this world; what goes wrong is said on its own control socket.
+  Failure Spawn(int exec_fd, int control) const {
+    ExecBlock exec;
+    JAIL_TRY(exec.Map(exec_fd));
+    pid_t pid = fork();
+    if (pid < 0) return Fail(Stage::kFork);
+    if (pid > 0) return kOk;
+    SendFailure(control, Become(exec, control));
+    _exit(127);
+  }
+
+  // What guests may write to is no part of what a zygote sees: it might import from there.
+  Failure CoverWritable() const {
+    if (unshare(CLONE_NEWNS) < 0) return Fail(Stage::kMountNamespace);
+    for (uint32_t i = 0; i < spec_->mount_count; ++i) {
+      if (!(spec_->mounts[i].flags & kMountWritable)) continue;
+      const char* target = At(spec_, spec_->mounts[i].target);
+      struct stat info;
+      if (stat(target, &info) < 0) continue;
+      int covered = S_ISDIR(info.st_mode)
+                        ? sys::Mount("tmpfs", target, "tmpfs", sys::kMsRdonly | sys::kMsNosuid | sys::kMsNodev,
+                                     "size=4k,nr_inodes=2,mode=555")
+                        : sys::Mount("/dev/null", target, nullptr, sys::kMsBind, nullptr);
+      if (covered < 0) return Fail(Stage::kTree, target);
+    }
+    return kOk;
+  }
+
+  Failure Become(const ExecBlock& exec, int control) const {
+    (void)signal(SIGCHLD, SIG_DFL);
+    JAIL_TRY(CoverWritable());
+    if (setsid() < 0) return Fail(Stage::kDescriptors, "session");
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) return Fail(Stage::kDescriptors, "parent death signal");
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0) return Fail(Stage::kDescriptors, "/dev/null");
+    int socket = fcntl(control, F_DUPFD_CLOEXEC, kControlFd + 1);
+    if (socket < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 || dup2(socket, kControlFd) < 0) {
+      return Fail(Stage::kDescriptors);
+    }
+    if (sys::CloseRange(kControlFd + 1, ~0u, CLOSE_RANGE_CLOEXEC) < 0) return Fail(Stage::kDescriptors);
+    if (chdir("/") < 0) return Fail(Stage::kWorkingDirectory, "/");
+    const char* program = At(&exec.spec(), exec.spec().program);
+    execve(program, exec.argv(), exec.envp());
+    return Fail(Stage::kExec, program);
+  }
+
+  JailSpec* spec_;
+  int control_;
+};
+
+Failure SetUpMaker(const JailSpec& spec) {
+  JAIL_TRY(BecomeMakerUser(spec));
+  bool own_proc = false;
+  JAIL_TRY(MountProc(&own_proc));
+  errno = ENOTSUP;
+  if (!own_proc) return Fail(Stage::kProc, "/proc");
+  JAIL_TRY(LimitCoreDumps());
+  JAIL_TRY(ForbidNewPrivileges());
+  // After the last change of credentials, which resets it.
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) return Fail(Stage::kFork, "parent death signal");
+  return kOk;
+}
+
+[[noreturn]] void MakerMain(JailSpec* spec, int control, int mapped) {
+  char byte;
+  if (read(mapped, &byte, 1) != 1) _exit(1);
+  close(mapped);
+  if (Failure failure = SetUpMaker(*spec)) {
+    SendFailure(control, failure);
+    _exit(1);
+  }
+  // From here on our jails' ids are those of this namespace.
+  spec->flags &= ~uint32_t{kPrivileged};
+  // Nobody asks how an init or a zygote ended.
+  (void)signal(SIGCHLD, SIG_IGN);
+  Report report = {};
+  report.kind = ReportKind::kReady;
+  report.landlock_abi = static_cast<uint32_t>(LandlockAbi());
+  report.own_proc = 1;
+  SendReport(control, report, nullptr, 0);
+  Maker(spec, control).Run();
+}
+
+}  // namespace
+
+Failure BuildMaker(JailSpec* spec, int control, int* pidfd) {
+  if (spec->flags & kDropToUid) JAIL_TRY(DropToUid(*spec));
+  JAIL_TRY(EnterOwnMounts(*spec));
+  JAIL_TRY(BuildTree(*spec));
+  int mapped[2];
+  if (pipe2(mapped, O_CLOEXEC) < 0) return Fail(Stage::kClone, "pipe");
+  clone_args args = {};
+  args.flags = NamespaceFlags(*spec) | CLONE_PIDFD | CLONE_PARENT;
+  args.pidfd = reinterpret_cast<uint64_t>(pidfd);
+  long pid = sys::Clone3(&args);
+  if (pid < 0) return Fail(Stage::kClone);
+  if (pid == 0) {
+    close(mapped[1]);
+    MakerMain(spec, control, mapped[0]);
+  }
+  close(mapped[0]);
+  Failure failure = MapMakerIds(static_cast<int>(pid), *spec);
+  if (!failure && write(mapped[1], "m", 1) != 1) failure = Fail(Stage::kMapIds);
+  close(mapped[1]);
+  return failure;
+}
+
+}  // namespace cella::jail

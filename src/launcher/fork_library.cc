@@ -1,0 +1,307 @@
+// libcella_fork.so: the jail's door for a Python zygote, loaded with ctypes.PyDLL (which keeps the interpreter's lock).
+// The zygote hands its thread over to cella_zygote_serve, which forks on request; in each newborn that call returns,
+// inside the jail. cella_checkpoint_fork is for the runner, later, in the jail.
+#include <dlfcn.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "jail/fork_guest.h"
+#include "jail/messages.h"
+#include "jail/sys.h"
+
+using namespace cella::jail;
+
+namespace {
+
+constexpr int kMaxChildren = 8192;
+constexpr int kReapedPerTurn = 256;
+
+// What Python must do around a fork; looked up in the program that loaded us.
+struct PythonHooks {
+  void (*before)() = nullptr;
+  void (*after_parent)() = nullptr;
+  void (*after_child)() = nullptr;
+
+  bool Find() {
+    before = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "PyOS_BeforeFork"));
+    after_parent = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "PyOS_AfterFork_Parent"));
+    after_child = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "PyOS_AfterFork_Child"));
+    return before != nullptr && after_parent != nullptr && after_child != nullptr;
+  }
+};
+
+// Memory that the interpreter has before any guest does anything: a guest's own limit comes on top.
+uint64_t DataBytes() {
+  FILE* file = fopen("/proc/self/statm", "re");
+  if (file == nullptr) return 0;
+  unsigned long long data = 0;
+  int n = fscanf(file, "%*u %*u %*u %*u %*u %llu", &data);
+  (void)fclose(file);
+  return n == 1 ? data * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
+void SetOomScore(const char* score) {
+  int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  (void)!write(fd, score, strlen(score));
+  close(fd);
+}
+
+// Large parts of the heap as huge pages: a fork then copies a fraction of the page tables.
+void CollapseHeap() {
+  constexpr uintptr_t kHuge = uintptr_t{2} << 20;
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE, since Linux 6.1
+  FILE* maps = fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return;
+  char line[512];
+  while (fgets(line, sizeof line, maps) != nullptr) {
+    unsigned long begin = 0, end = 0, inode = 0;
+    char access[8] = {};
+    if (sscanf(line, "%lx-%lx %7s %*x %*s %lu", &begin, &end, access, &inode) != 4) continue;
+    if (inode != 0 || access[0] != 'r' || access[1] != 'w' || access[3] != 'p' || strstr(line, "[stack]") != nullptr) {
+      continue;
+    }
+    uintptr_t first = (begin + kHuge - 1) & ~(kHuge - 1);
+    for (uintptr_t at = first; at + kHuge <= end; at += kHuge) {
+      (void)madvise(reinterpret_cast<void*>(at), kHuge, MADV_HUGEPAGE);
+      (void)madvise(reinterpret_cast<void*>(at), kHuge, kCollapse);
+    }
+  }
+  (void)fclose(maps);
+}
+
+class Zygote {
+ public:
+  explicit Zygote(int control) : control_(control) {}
+
+  // -1 when the supervisor wants no more; in a newborn its session's socket.
+  int Serve() {
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, &mask_before_);
+    int signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (!hooks_.Find() || signals < 0) {
+      SendFailure(control_, {Stage::kRequest, ENOSYS, "the interpreter exports no fork hooks"});
+      return -1;
+    }
+    CollapseHeap();
+    data_base_ = DataBytes();
+    Report report = {};
+    report.kind = ReportKind::kReady;
+    SendReport(control_, report, nullptr, 0);
+    for (;;) {
+      pollfd ready[2] = {{control_, POLLIN, 0}, {signals, POLLIN, 0}};
+      if (poll(ready, 2, more_to_reap_ ? 0 : -1) < 0 && errno != EINTR) return -1;
+      if ((ready[1].revents & POLLIN) || more_to_reap_) {
+        char drain[512];
+        while (read(signals, drain, sizeof drain) > 0) {
+        }
+        Reap();
+      }
+      if (ready[0].revents == 0) continue;
+      Request request = {};
+      int fds[kMaxMessageFds];
+      int count = 0;
+      if (ReceiveRequest(control_, &request, fds, &count) <= 0) return -1;
+      int session = -1;
+      if (request.kind == RequestKind::kFork && Fork(request, fds, count, &session)) return session;
+      if (request.kind == RequestKind::kAdopt && IsOurChild(request.group)) Remember(request.group, request.tag);
+      if (request.kind == RequestKind::kStatus) TellStatus(request.tag);
+      for (int i = 0; i < count; ++i) close(fds[i]);
+    }
+  }
+
+ private:
+  // True in the newborn.
+  bool Fork(const Request& request, const int* fds, int count, int* session) {
+    Failure failure = AimAtPidNamespace(request.fork, fds, count);
+    pid_t pid = -1;
+    if (!failure) {
+      hooks_.before();
+      pid = fork();
+      if (pid == 0) {
+        failure = MoveIn(request.fork, fds, data_base_, session);
+        if (failure) {
+          // The control socket is closed only at the end of moving in, and then the failure is the filter's.
+          Tell(failure, request.tag);
+          _exit(127);
+        }
+        sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+        hooks_.after_child();
+        return true;
+      }
+      if (pid < 0) failure = Fail(Stage::kFork);
+      hooks_.after_parent();
+    }
+    if (failure) {
+      Tell(failure, request.tag);
+      return false;
+    }
+    Remember(pid, request.tag);
+    int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    Report report = {};
+    report.kind = ReportKind::kForked;
+    report.tag = request.tag;
+    report.pid = pid;
+    SendReport(control_, report, &pidfd, pidfd >= 0 ? 1 : 0);
+    if (pidfd >= 0) close(pidfd);
+    return false;
+  }
+
+  static bool IsOurChild(pid_t pid) {
+    siginfo_t info = {};
+    return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
+  }
+
+  // Where there is no room, the one that ended longest ago makes it; nobody asked.
+  void Remember(pid_t pid, uint32_t tag) {
+    if (used_ == kMaxChildren) {
+      for (int i = 0; i < used_; ++i) {
+        if (!child_[i].ended) continue;
+        Forget(i);
+        break;
+      }
+    }
+    if (used_ < kMaxChildren) child_[used_++] = {pid, tag, false, 0};
+  }
+
+  void Forget(int index) {
+    for (int i = index; i + 1 < used_; ++i) child_[i] = child_[i + 1];
+    --used_;
+  }
+
+  void TellStatus(uint32_t tag) {
+    Reap();
+    Report report = {};
+    report.kind = ReportKind::kExited;
+    report.tag = tag;
+    report.error = ESRCH;
+    for (int i = 0; i < used_; ++i) {
+      if (child_[i].tag != tag || !child_[i].ended) continue;
+      report.error = 0;
+      report.wait_status = child_[i].status;
+      Forget(i);
+      break;
+    }
+    SendReport(control_, report, nullptr, 0);
+  }
+
+  void Tell(const Failure& failure, uint32_t tag) const {
+    Report report = {};
+    report.tag = tag;
+    FillFailure(failure, &report);
+    SendReport(control_, report, nullptr, 0);
+  }
+
+  // Also what runners made as our children: checkpoints, and whatever a guest does with CLONE_PARENT. Nobody hears of
+  // an end without asking, so no guest can flood the supervisor.
+  void Reap() {
+    for (int reaped = 0; reaped < kReapedPerTurn; ++reaped) {
+      int status = 0;
+      pid_t pid = waitpid(-1, &status, WNOHANG | __WALL);
+      more_to_reap_ = pid > 0;
+      if (pid <= 0) return;
+      for (int i = 0; i < used_; ++i) {
+        if (child_[i].pid != pid || child_[i].ended) continue;
+        child_[i].ended = true;
+        child_[i].status = status;
+        break;
+      }
+    }
+  }
+
+  struct Child {
+    pid_t pid;
+    uint32_t tag;
+    bool ended;
+    int status;
+  };
+
+  int control_;
+  PythonHooks hooks_;
+  sigset_t mask_before_ = {};
+  uint64_t data_base_ = 0;
+  bool more_to_reap_ = false;  // a storm of them must not keep us from serving
+  int used_ = 0;
+  Child child_[kMaxChildren];
+};
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) int cella_zygote_serve(int control) {
+  // Too large for a stack, and there is one per process.
+  alignas(Zygote) static char storage[sizeof(Zygote)];
+  return (new (storage) Zygote(control))->Serve();
+}
+
+// A copy of the calling process as its sibling, so that nobody who waits for children meets a stranger. The copy sleeps
+// in here, having touched next to nothing, until its own socket `ours` has something to read; then it has the place of
+// the original (`ours` as `session`) and returns 0. No fork hooks run: it goes on exactly where it was. It ends when
+// the other end of `ours` closes. The original gets the copy's number and *pidfd, or -errno; with `replace`, the copy
+// before is ended.
+__attribute__((visibility("default"))) int cella_checkpoint_fork(int* pidfd, int session, int ours, int theirs) {
+  int settled[2];
+  if (pipe2(settled, O_CLOEXEC) < 0) return -errno;
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
+  // As fork does it: libc remembers the thread's number.
+  int* tid = nullptr;
+  unsigned long flags = CLONE_PARENT | CLONE_PIDFD | SIGCHLD;
+  if (prctl(PR_GET_TID_ADDRESS, &tid, 0, 0, 0) == 0 && tid != nullptr) {
+    flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+  }
+#if defined(__x86_64__)
+  long pid = syscall(SYS_clone, flags, nullptr, pidfd, tid, nullptr);
+#else
+  long pid = syscall(SYS_clone, flags, nullptr, pidfd, nullptr, tid);
+#endif
+  if (pid == 0) {
+    // Out of the group that is killed with a run, and no choice of the kernel's when memory runs out. Only then is the
+    // copy worth anything, so the original waits for it.
+    (void)setpgid(0, 0);
+    SetOomScore("0");
+    (void)!write(settled[1], "s", 1);
+    close(settled[0]);
+    close(settled[1]);
+    close(theirs);
+    (void)dup3(ours, session, O_CLOEXEC);
+    close(ours);
+    char byte;
+    ssize_t n;
+    do {
+      n = recv(session, &byte, 1, MSG_PEEK);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) _exit(0);
+    SetOomScore("500");
+    // What was sent to it meanwhile was meant for the original.
+    timespec now = {};
+    while (sigtimedwait(&all, nullptr, &now) > 0) {
+    }
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    return 0;
+  }
+  int error = errno;
+  close(settled[1]);
+  char byte;
+  if (pid > 0 && read(settled[0], &byte, 1) != 1) {
+    error = ESRCH;
+    close(*pidfd);
+    pid = -1;
+  }
+  close(settled[0]);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  return pid < 0 ? -error : static_cast<int>(pid);
+}
+}
