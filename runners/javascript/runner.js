@@ -1,0 +1,177 @@
+'use strict';
+// Cella's runner for JavaScript: runs cells one after the other in the main context of this process, keeps their state,
+// and speaks the protocol of runners/README.md on descriptor 3. One thread; a run ends when its top level has ended
+// (awaited, and the promise that is its value too), while timers and servers that it leaves live on between runs.
+
+const { Assistant } = require('./assist');
+const { Channel } = require('./channel');
+const { AbandonedContext, Evaluator } = require('./evaluator');
+const { Stdio } = require('./stdio');
+const { ExitRequest, Surroundings } = require('./surroundings');
+const values = require('./values');
+const { Watchdog } = require('./watchdog');
+
+const endProcess = process.reallyExit.bind(process);
+const environment = process.env;
+const INTERRUPTED = { name: 'KeyboardInterrupt', message: 'interrupted', traceback: 'KeyboardInterrupt: interrupted' };
+
+class Session {
+  constructor() {
+    this.valueLimit = 0;
+    this.current = null; // the run that is under way
+    this.queue = [];
+    this.replies = []; // who waits for an input_reply
+    this.watchdog = new Watchdog();
+    this.stdio = new Stdio();
+    this.evaluator = new Evaluator();
+    this.surroundings = new Surroundings(this);
+    this.assistant = new Assistant(this.evaluator);
+    this.onInterrupt = () => this.interrupt();
+    this.onRejection = (reason) => this.uncaught(reason, 'unhandledRejection');
+    this.onException = (error) => this.uncaught(error, 'uncaughtException');
+    this.listen();
+    this.channel = new Channel(3, (frame) => this.receive(frame), () => endProcess(0));
+  }
+
+  send(frame) {
+    this.channel.send(frame);
+  }
+
+  // A cell may remove listeners, ours among them.
+  listen() {
+    const ours = [
+      ['SIGINT', this.onInterrupt],
+      ['unhandledRejection', this.onRejection],
+      ['uncaughtException', this.onException],
+    ];
+    ours.forEach(([event, listener]) => {
+      if (!process.listeners(event).includes(listener)) process.on(event, listener);
+    });
+  }
+
+  receive(frame) {
+    if (frame.type === 'configure') this.configure(frame);
+    else if (frame.type === 'run') this.enqueue(frame);
+    else if (frame.type === 'input_reply') this.reply(frame);
+    else if (frame.type === 'complete') this.send({ type: 'completion', ...this.assistant.complete(frame) });
+    else if (frame.type === 'inspect') this.send({ type: 'inspection', ...this.assistant.inspect(frame) });
+    else if (frame.type === 'is_complete') this.send({ type: 'completeness', ...this.assistant.isComplete(frame) });
+  }
+
+  configure(frame) {
+    const wanted = frame.env || {};
+    Object.keys(environment).forEach((name) => {
+      if (!(name in wanted)) delete environment[name];
+    });
+    Object.keys(wanted).forEach((name) => {
+      environment[name] = wanted[name];
+    });
+    if (frame.cwd) process.chdir(frame.cwd);
+    this.valueLimit = frame.value_limit || 0;
+    this.surroundings.refresh();
+  }
+
+  enqueue(frame) {
+    this.queue.push(frame);
+    if (!this.current) this.next();
+  }
+
+  next() {
+    const frame = this.queue.shift();
+    if (!frame) return;
+    const file = frame.file || `<cell ${frame.number}>`;
+    const run = { id: frame.run, input: !!frame.input, source: values.nameSource(file, frame.code), over: false };
+    this.current = run;
+    this.listen();
+    process.exitCode = undefined;
+    const ask = run.input ? (answer) => this.ask('', answer) : null;
+    this.stdio.begin(typeof frame.stdin === 'string' ? frame.stdin : null, ask);
+    this.surroundings.refresh();
+    this.watchdog.disarm();
+    this.evaluator.evaluate(frame.code, run.source, (outcome) => this.conclude(run, outcome));
+    if (!run.over && /\bawait\b/.test(frame.code)) this.watchdog.arm();
+  }
+
+  conclude(run, outcome) {
+    if (run.over) return;
+    if (outcome.interrupted) this.interrupt();
+    else if (outcome.thrown instanceof ExitRequest) this.exit(outcome.thrown);
+    else if ('thrown' in outcome) this.fail(run, outcome);
+    else if (outcome.value instanceof Promise) {
+      outcome.value.then((value) => this.conclude(run, { value }), (thrown) => this.conclude(run, { thrown }));
+    } else this.succeed(run, outcome.value);
+  }
+
+  succeed(run, value) {
+    this.finish(run, 'ok', 0, () => {
+      if (value === undefined) return null;
+      const mime = values.bundle(value, this.valueLimit);
+      return { type: 'value', text: mime['text/plain'], mime, metadata: {} };
+    });
+  }
+
+  fail(run, { thrown, position }) {
+    this.finish(run, 'error', 1, () => (
+      { type: 'error', ...values.describeError(thrown, this.valueLimit, run.source, position) }
+    ));
+  }
+
+  interrupt() {
+    this.watchdog.answered();
+    this.listen();
+    if (this.current) this.finish(this.current, 'interrupted', 130, () => ({ type: 'error', ...INTERRUPTED }));
+  }
+
+  exit(request) {
+    if (this.current) this.finish(this.current, 'exit', request.code, () => null);
+  }
+
+  // The last turn of the event loop belongs to the run: rejections that it left unhandled are printed before `done`.
+  finish(run, status, code, lastFrame) {
+    if (run.over) return;
+    run.over = true;
+    setImmediate(() => {
+      const frame = lastFrame();
+      if (frame) this.send(frame);
+      this.replies = [];
+      this.stdio.ask = null;
+      this.listen();
+      this.current = null;
+      this.watchdog.rest();
+      this.send({ type: 'done', run: run.id, status, exit_code: code });
+      this.next();
+    });
+  }
+
+  uncaught(error, event) {
+    if (error instanceof ExitRequest || error instanceof AbandonedContext) return;
+    if (process.listenerCount(event) > 1) return; // the cell has a listener of its own
+    const { traceback } = values.describeError(error, 0);
+    const title = event === 'unhandledRejection' ? 'Unhandled rejection' : 'Uncaught exception';
+    process.stderr.write(`${title}:\n${traceback}\n`);
+  }
+
+  ask(prompt, callback) {
+    this.replies.push(callback);
+    this.send({ type: 'input_request', prompt, password: false });
+  }
+
+  reply(frame) {
+    const callback = this.replies.shift();
+    if (callback) callback(frame.eof ? null : String(frame.text));
+  }
+
+  // For prompt(): a line of the run's own stdin, else of whoever can answer, else null.
+  prompt(text) {
+    const line = this.stdio.readLine();
+    if (line !== null || !this.current || !this.current.input) {
+      process.stdout.write(text);
+      return line;
+    }
+    this.send({ type: 'input_request', prompt: text, password: false });
+    const frame = this.channel.waitFor('input_reply');
+    return frame.eof ? null : String(frame.text);
+  }
+}
+
+new Session(); // lives as long as its socket

@@ -1,0 +1,140 @@
+"""The session socket: frames in and out, and the descriptor it lives on.
+
+The socket is moved to a high descriptor so that `os.closerange(3, 256)` and its like in guest code do not hit it.
+A process that the guest forked shares the socket, so sending is refused wherever the pid is not the runner's own.
+"""
+
+import codecs
+import errno
+import fcntl
+import json
+import os
+import select
+import socket
+import threading
+from os import getpid, read, write
+
+from .interrupts import Interrupts
+
+FRAME_LIMIT = 16 << 20
+REQUEST_LIMIT = 64 << 20
+HIGH_DESCRIPTOR = 500
+
+
+def _escape_surrogates(error):
+    # A lone surrogate is no UTF-8, and its JSON escape is refused by strict parsers: it travels as visible text.
+    return "".join("\\\\u%04x" % ord(char) for char in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("cella.json", _escape_surrogates)
+# The C parts of json themselves: the Python around them would make up a third of a small run, and of the pages that a
+# fork has to copy for it.
+_scan = json.JSONDecoder().scan_once
+_encoder = json.encoder.c_make_encoder(None, str, json.encoder.encode_basestring, None, ":", ",", False, False, True)
+
+
+def encode(frame: dict) -> bytes:
+    return "".join(_encoder(frame, 0)).encode("utf-8", "cella.json")
+
+
+def to_high_descriptor(fd: int) -> int:
+    """A close-on-exec duplicate, at 500 and up where RLIMIT_NOFILE allows it, else as high as it goes."""
+    for lowest in (HIGH_DESCRIPTOR, 240, 120, 48, 20, 3):
+        try:
+            return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+        except OSError:
+            continue
+    raise OSError("no free descriptor")
+
+
+class Channel:
+    def __init__(self, interrupts: Interrupts):
+        self.interrupts = interrupts
+        self.fd = -1
+        self.pid = 0
+        self.muted = False
+        self._buffer = b""
+        self._sending = threading.RLock()
+
+    def open(self, fd: int):
+        self.fd = to_high_descriptor(fd)
+        os.close(fd)
+        self.pid = getpid()
+
+    def close(self):
+        os.close(self.fd)
+
+    def take_over(self):
+        """The copy of a checkpoint goes on; the library has put a socket of its own under the old number."""
+        self._buffer = b""
+        self.pid = getpid()
+
+    def is_owner(self) -> bool:
+        return getpid() == self.pid
+
+    def readable(self, seconds: float) -> bool:
+        if self._buffer:
+            return True
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def receive(self):
+        """The next frame, or None at the end of the socket."""
+        data = self._buffer or read(self.fd, 65536)
+        while True:
+            if len(data) >= 4:
+                end = 4 + int.from_bytes(data[:4], "little")
+                if end > REQUEST_LIMIT + 4:
+                    return None
+                if len(data) >= end:
+                    self._buffer = data[end:]
+                    return _scan(data[4:end].decode("utf-8", "replace"), 0)[0]
+                data = self._read_rest(data, end)
+                if len(data) < end:
+                    return None
+            else:
+                more = read(self.fd, 65536)
+                if not more:
+                    return None
+                data += more
+
+    def _read_rest(self, data: bytes, end: int) -> bytes:
+        parts, size = [data], len(data)
+        while size < end:
+            part = read(self.fd, min(end - size, 1 << 20))
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts)
+
+    def send(self, frame: dict):
+        self.send_bytes(encode(frame))
+
+    def send_bytes(self, body: bytes, descriptors=()):
+        """With descriptors it may fail, where too many are on their way already."""
+        if getpid() != self.pid or self.muted:
+            return
+        data = len(body).to_bytes(4, "little") + body
+        holding = self.interrupts.hold()
+        try:
+            with self._sending:
+                if descriptors:
+                    self._send_with_descriptors(data, descriptors)
+                    return
+                sent = write(self.fd, data)
+                while sent < len(data):
+                    sent += write(self.fd, data[sent : sent + (1 << 20)])
+        except OSError as error:
+            if descriptors and error.errno == errno.ETOOMANYREFS:
+                raise
+            os._exit(0)  # the supervisor is gone
+        finally:
+            if holding:
+                self.interrupts.release()
+
+    def _send_with_descriptors(self, data: bytes, descriptors):
+        packed = b"".join(fd.to_bytes(4, "little") for fd in descriptors)
+        with socket.socket(fileno=os.dup(self.fd)) as carrier:
+            carrier.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, packed)])

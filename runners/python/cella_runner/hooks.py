@@ -1,0 +1,104 @@
+"""What is done to a module right after the guest imported it, without importing it for the guest.
+
+A finder in front of sys.meta_path wraps the loader of the few modules that are named here.
+"""
+
+import os
+import sys
+
+_session = None
+
+
+def _getpass(module):
+    from . import stdin
+
+    stdin.patch_getpass(module, _session.streams.input)
+
+
+def _matplotlib(module):
+    if not os.environ.get("MPLBACKEND"):
+        module.rcParams["backend"] = "agg"
+
+
+def _pyplot(module):
+    from . import figures
+
+    module.show = figures.show
+
+
+def _figure(module):
+    from . import figures
+
+    module.Figure.show = figures.show_figure
+
+
+def _ipython(module):
+    from . import ipython
+
+    ipython.patch(module, _session)
+
+
+_HOOKS = {
+    "getpass": _getpass,
+    "matplotlib": _matplotlib,
+    "matplotlib.pyplot": _pyplot,
+    "matplotlib.figure": _figure,
+    "IPython.core.getipython": _ipython,
+    "IPython.core.display": _ipython,
+    "IPython.core.display_functions": _ipython,
+}
+
+
+class _Loader:
+    """A module's own loader, and its hook afterwards."""
+
+    def __init__(self, loader, hook):
+        self._loader = loader
+        self._hook = hook
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._hook(module)
+
+
+class _Finder:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        hook = _HOOKS.get(name)
+        if hook is None:
+            return None
+        for finder in sys.meta_path:
+            if finder is not _Finder and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    if hasattr(spec.loader, "exec_module"):
+                        spec.loader = _Loader(spec.loader, hook)
+                    return spec
+        return None
+
+
+def session():
+    return _session
+
+
+def install(session):
+    global _session
+    _session = session
+    if _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)
+    for name, hook in _HOOKS.items():
+        if name in sys.modules:
+            hook(sys.modules[name])
+
+
+def backend_chosen():
+    """By the session's environment, which a matplotlib that the zygote imported has not seen."""
+    if "matplotlib" in sys.modules:
+        sys.modules["matplotlib"].rcParams["backend"] = os.environ["MPLBACKEND"]

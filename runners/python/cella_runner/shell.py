@@ -1,0 +1,90 @@
+"""Commands of the shell from a cell: streamed, captured, or a whole script.
+
+They run in a session of their own, so that an interrupt can end them with all that they started.
+"""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+
+from .interrupts import Interrupts
+
+GRACE_SECONDS = 0.3
+_PIP = re.compile(r"(?:pip3?|python3? -m pip)\s+(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"(?<![\\$])\$(\w+)|(?<![\\$])\{([^{}]+)\}|\$\$")
+
+
+class Shell:
+    def __init__(self, namespace: dict, interrupts: Interrupts):
+        self._namespace = namespace
+        self._interrupts = interrupts
+
+    def pip_arguments(self, command: str):
+        """What follows in `pip ...`; None for other commands, and for several in one line."""
+        match = _PIP.match(command)
+        if match is None:
+            return None
+        return self.expand(match.group(1), self._namespace, {})
+
+    def expand(self, command: str, names: dict, local_names: dict) -> str:
+        """`{expression}` and `$name` of the guest's variables; what is none stays for the shell."""
+
+        def value(match):
+            name, expression = match.group(1), match.group(2)
+            if name is None and expression is None:
+                return "$"
+            if name is not None:
+                found = local_names.get(name, names.get(name, match))
+                return match.group(0) if found is match else str(found)
+            try:
+                return str(eval(expression, names, local_names))
+            except Exception:
+                return match.group(0)
+
+        return _VARIABLE.sub(value, command)
+
+    def run(self, command: str) -> int:
+        return self._run([_interpreter(), "-c", command])[0]
+
+    def capture(self, command: str) -> list:
+        _, output = self._run([_interpreter(), "-c", command], stdout=subprocess.PIPE)
+        return output.decode("utf-8", "replace").splitlines()
+
+    def script(self, program: str, arguments: str, text: str):
+        """%%bash: fails the cell as the script fails."""
+        command = [program, *shlex.split(arguments)]
+        code, _ = self._run(command, text.encode("utf-8", "surrogateescape"), stdin=subprocess.PIPE)
+        if code:
+            raise subprocess.CalledProcessError(code, program)
+
+    def _run(self, command: list, text=None, **options):
+        """(exit code, captured output)"""
+        process = None
+        try:
+            # An interrupt in the middle of starting a process would lose the process.
+            holding = self._interrupts.hold()
+            try:
+                process = subprocess.Popen(command, start_new_session=True, **options)
+            finally:
+                if holding:
+                    self._interrupts.release()
+            output, _ = process.communicate(text)
+        except KeyboardInterrupt:
+            if process is not None:
+                self._end(process)
+            raise
+        return process.returncode, output or b""
+
+    def _end(self, process):
+        for number in (signal.SIGINT, signal.SIGKILL):
+            try:
+                os.killpg(process.pid, number)
+                process.wait(GRACE_SECONDS)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                continue
+
+
+def _interpreter() -> str:
+    return "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"

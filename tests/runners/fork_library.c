@@ -1,0 +1,68 @@
+/* The two services that a Python runner asks of the library beside it, without any jail: enough to drive the runner's
+ * own part of them. A zygote's control message is one byte with five descriptors: session socket, stdin, stdout,
+ * stderr, and a pipe that gets the child's pid. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern void PyOS_BeforeFork(void) __attribute__((weak));
+extern void PyOS_AfterFork_Parent(void) __attribute__((weak));
+extern void PyOS_AfterFork_Child(void) __attribute__((weak));
+
+int cella_checkpoint_fork(int* pidfd, int session, int ours, int theirs, int replace) {
+  static int last = -1;
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
+  long pid = syscall(SYS_clone, CLONE_PARENT | CLONE_PIDFD | SIGCHLD, 0, pidfd, 0, 0);
+  int error = errno;
+  if (pid == 0) {
+    char byte;
+    setpgid(0, 0);
+    close(theirs);
+    dup3(ours, session, O_CLOEXEC);
+    close(ours);
+    if (recv(session, &byte, 1, MSG_PEEK) <= 0) _exit(0);
+    struct timespec now = {0, 0};
+    while (sigtimedwait(&all, 0, &now) > 0) continue;
+  } else if (pid > 0 && replace) {
+    if (last >= 0) syscall(SYS_pidfd_send_signal, last, SIGKILL, 0, 0), close(last);
+    last = fcntl(*pidfd, F_DUPFD_CLOEXEC, 400);
+  }
+  sigprocmask(SIG_SETMASK, &before, 0);
+  return pid < 0 ? -error : (int)pid;
+}
+
+int cella_zygote_serve(int control) {
+  send(control, "ready", 5, 0);
+  for (;;) {
+    char byte, space[CMSG_SPACE(5 * sizeof(int))];
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+    if (recvmsg(control, &message, MSG_CMSG_CLOEXEC) <= 0) return -1;
+    int fds[5];
+    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fds);
+    PyOS_BeforeFork();
+    pid_t pid = fork();
+    if (pid == 0) {
+      for (int fd = 0; fd < 3; ++fd) dup2(fds[1 + fd], fd), close(fds[1 + fd]);
+      pid = getpid();
+      if (write(fds[4], &pid, sizeof pid) < 0) _exit(1);
+      close(fds[4]);
+      close(control);
+      PyOS_AfterFork_Child();
+      return fds[0];
+    }
+    PyOS_AfterFork_Parent();
+    for (int index = 0; index < 5; ++index) close(fds[index]);
+    while (waitpid(-1, 0, WNOHANG) > 0) continue;
+  }
+}

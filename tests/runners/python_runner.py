@@ -1,0 +1,117 @@
+"""The Python runner for its tests: the interpreters, both ways to start it, and its fork library's stand-in."""
+
+import array
+import functools
+import os
+import pathlib
+import re
+import select
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from driver import PATIENCE, Collector, Runner
+
+HERE = pathlib.Path(__file__).resolve().parent
+PACKAGE = HERE.parent.parent / "runners" / "python" / "cella_runner"
+SYSTEM = "/usr/bin/python3"
+OLDEST, NEWEST = (3, 8), (3, 13)
+
+
+def _interpreters():
+    """CELLA_TEST_PYTHON (several by `:`, or `all`), else the oldest and the newest of pyenv's, and the distribution's."""
+    chosen = os.environ.get("CELLA_TEST_PYTHON", "")
+    if chosen not in ("", "all"):
+        return chosen.split(":")
+    root = pathlib.Path(os.environ.get("PYENV_ROOT") or pathlib.Path.home() / ".pyenv") / "versions"
+    found = {}
+    for path in sorted(root.glob("3.*/bin/python3")):
+        version = tuple(int(part) for part in re.findall(r"\d+", path.parent.parent.name)[:2])
+        if OLDEST <= version <= NEWEST:
+            found[version] = str(path)
+    every = [found[version] for version in sorted(found)]
+    if chosen == "all":
+        return every
+    return [*dict.fromkeys([*every[:1], *every[-1:], SYSTEM])]
+
+
+INTERPRETERS = _interpreters()
+
+
+@functools.lru_cache(maxsize=None)
+def version_of(python):
+    answer = subprocess.run([python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, check=True)
+    return tuple(int(part) for part in answer.stdout.split())
+
+
+@functools.lru_cache(maxsize=None)
+def can_import(python, module):
+    return subprocess.run([python, "-c", "import " + module], capture_output=True).returncode == 0
+
+
+@functools.lru_cache(maxsize=None)
+def fork_library():
+    folder = tempfile.TemporaryDirectory(prefix="cella-runner-test-")
+    library = pathlib.Path(folder.name) / "libcella_fork.so"
+    compiler = os.environ.get("CC", "cc")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, HERE / "fork_library.c"], check=True)
+    fork_library.folder = folder
+    return str(library)
+
+
+def command(python, *arguments):
+    return [python, "-I", "-B", str(PACKAGE), *arguments]
+
+
+def start(python, **options):
+    """By exec; not configured yet."""
+    return Runner(command(python), checkpoints=True, **options)
+
+
+class Zygote:
+    """A zygote process; fork() is a new session."""
+
+    def __init__(self, python, options="{}", library=None, **popen):
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control.settimeout(PATIENCE)
+        self.process = subprocess.Popen(
+            command(python, "--zygote", str(theirs.fileno()), library or fork_library(), options),
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            **popen,
+        )
+        theirs.close()
+        self.greeting = self.control.recv(1 << 16)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.control.close()
+        self.process.wait(PATIENCE)
+
+    def fork(self):
+        ours, theirs = socket.socketpair()
+        stdout, stderr, pid = os.pipe(), os.pipe(), os.pipe()
+        null = os.open(os.devnull, os.O_RDONLY)
+        sent = [theirs.fileno(), null, stdout[1], stderr[1], pid[1]]
+        self.control.sendmsg([b"f"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", sent))])
+        assert select.select([pid[0]], [], [], PATIENCE)[0], "the zygote does not fork"
+        (number,) = struct.unpack("i", os.read(pid[0], 4))
+        for fd in (null, stdout[1], stderr[1], *pid):
+            os.close(fd)
+        theirs.close()
+        return Runner.adopt(ours, Collector(stdout[0]), Collector(stderr[0]), number, checkpoints=True)
+
+
+@pytest.fixture(params=INTERPRETERS, ids=lambda python: "%d.%d" % version_of(python))
+def runner(request):
+    """A configured runner, started by exec, for every interpreter."""
+    with start(request.param) as started:
+        started.python = request.param
+        started.version = version_of(request.param)
+        yield started.configure()

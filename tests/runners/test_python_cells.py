@@ -1,0 +1,332 @@
+"""Cells of the Python runner: values, state, errors, ends, forks."""
+
+import random
+import threading
+
+import pytest
+
+from driver import Runner
+from python_runner import INTERPRETERS, command, runner  # noqa: F401
+
+
+def test_the_last_expression_is_the_value(runner):
+    assert runner.run("x = 20\nx + 1").value == "21"
+    assert runner.run("'text'").value == "'text'"
+    assert runner.run("x").mime == {"text/plain": "20"}
+
+
+@pytest.mark.parametrize("code", ["None", "x = 1", "1;", "(1);", "f = 3; f ; # said", "", "# only this", "if True: 5"])
+def test_cells_without_a_value(runner, code):
+    outcome = runner.run(code)
+    assert (outcome.status, outcome.value, outcome.error) == ("ok", None, None)
+
+
+def test_a_semicolon_inside_the_last_expression_suppresses_nothing(runner):
+    assert runner.run("x = 1; x").value == "1"
+    assert runner.run("'a;'").value == "'a;'"
+    assert runner.run("'é;' # ;").value == "'é;'"
+
+
+def test_the_last_value_is_underscore(runner):
+    runner.run("[1, 2]")
+    runner.run("x = 5")
+    assert runner.run("_").value == "[1, 2]"
+    assert runner.run("_ = 'mine'; _").value == "'mine'"
+
+
+def test_top_level_await_in_all_its_forms(runner):
+    code = """
+import asyncio
+class Manager:
+    async def __aenter__(self): return 1
+    async def __aexit__(self, *_): pass
+async def numbers():
+    for number in range(3):
+        yield number
+async with Manager() as one:
+    found = [number async for number in numbers()]
+async for last in numbers():
+    await asyncio.sleep(0)
+one, found, last, await asyncio.sleep(0, 'awaited')
+"""
+    assert runner.run(code).value == "(1, [0, 1, 2], 2, 'awaited')"
+
+
+def test_tasks_live_on_between_cells(runner):
+    runner.run("import asyncio\nasync def work():\n    await asyncio.sleep(0.01)\n    return 'finished'")
+    runner.run("task = asyncio.get_running_loop().create_task(work())")
+    assert runner.run("await asyncio.sleep(0); task = asyncio.ensure_future(work())").status == "ok"
+    assert runner.run("task.done()").value == "False"
+    assert runner.run("await task").value == "'finished'"
+
+
+def test_asyncio_run_works_in_a_plain_cell(runner):
+    runner.run("import asyncio\nawait asyncio.sleep(0)")
+    assert runner.run("async def f(): return 3\nasyncio.run(f())").value == "3"
+    assert runner.run("await f()").value == "3"
+
+
+def test_an_interrupted_await_runs_its_finally(runner):
+    code = "try:\n    print('on')\n    await asyncio.sleep(60)\nfinally:\n    await asyncio.sleep(0)\n    ended = True"
+    runner.start("import asyncio\n" + code)
+    runner.wait_for_output("on")
+    runner.interrupt()
+    outcome = runner.finish()
+    assert outcome.status == "interrupted" and outcome.error["name"] == "KeyboardInterrupt"
+    assert runner.run("ended").value == "True"
+
+
+def test_an_interrupt_ends_a_busy_coroutine(runner):
+    runner.start("import asyncio\nawait asyncio.sleep(0)\nprint('on')\nwhile True: pass")
+    runner.wait_for_output("on")
+    runner.interrupt()
+    assert runner.finish().status == "interrupted"
+    assert runner.run("await asyncio.sleep(0, 1)").value == "1"
+
+
+@pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(60)", "input()"])
+def test_interrupt(runner, code):
+    runner.start("kept = 1\nprint('on')\n" + code, input=True)
+    runner.wait_for_output("on")
+    if code == "input()":
+        assert runner.receive()["type"] == "input_request"
+    runner.interrupt()
+    outcome = runner.finish()
+    assert (outcome.status, outcome.done["exit_code"]) == ("interrupted", 130)
+    assert '  File "<cell 1>", line ' in outcome.traceback and "cella_runner" not in outcome.traceback
+    assert runner.run("kept").value == "1"
+
+
+def test_an_interrupt_between_runs_is_ignored(runner):
+    runner.run("import signal; signal.signal(signal.SIGINT, lambda *_: print('mine'))")
+    runner.run("1")
+    for _ in range(3):
+        runner.interrupt()
+        assert runner.run("2").status in ("ok", "interrupted")  # it may arrive when the next run has begun
+    assert runner.run("3").value == "3"
+
+
+def test_interrupts_at_any_moment_end_no_session(runner):
+    codes = ["x = 1", "print('a' * 100)", "[1]", "display('z' * 100000)", "1/0", "await asyncio.sleep(0)"]
+    over = threading.Event()
+
+    def shower():
+        while not over.wait(random.random() * 0.002):
+            runner.interrupt()
+
+    runner.run("import asyncio; await asyncio.sleep(0)")
+    thread = threading.Thread(target=shower)
+    thread.start()
+    try:
+        statuses = {runner.run(codes[number % len(codes)]).status for number in range(200)}
+    finally:
+        over.set()
+        thread.join()
+    assert "interrupted" in statuses
+    assert runner.run("'alive'").value == "'alive'"
+    assert runner.run("await asyncio.sleep(0, 'alive')").value == "'alive'"
+
+
+def test_a_traceback_shows_the_cell_and_nothing_of_the_runner(runner):
+    outcome = runner.run("def f():\n    return 1 / 0\n")
+    outcome = runner.run("f()")
+    assert outcome.status == "error" and outcome.done["exit_code"] == 1
+    assert outcome.error["name"] == "ZeroDivisionError" and outcome.error["message"] == "division by zero"
+    lines = [line for line in outcome.traceback.splitlines() if "^" not in line]
+    assert lines == [
+        "Traceback (most recent call last):",
+        '  File "<cell 2>", line 1, in <module>',
+        "    f()",
+        '  File "<cell 1>", line 2, in f',
+        "    return 1 / 0",
+        "ZeroDivisionError: division by zero",
+    ]
+    assert outcome.stderr == ""
+
+
+def test_the_name_of_a_file_is_used(runner):
+    assert 'File "analysis.py", line 2' in runner.run("\n1/0", file="analysis.py").traceback
+
+
+def test_chained_errors(runner):
+    text = runner.run("try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('b') from e").traceback
+    assert "KeyError: 'a'" in text and "direct cause" in text and text.rstrip().endswith("ValueError: b")
+
+
+def test_a_syntax_error_points_at_the_place(runner):
+    outcome = runner.run("x = 1\ny = = 2")
+    assert outcome.error["name"] == "SyntaxError"
+    assert outcome.traceback.startswith('  File "<cell 1>", line 2\n')
+    assert "y = = 2" in outcome.traceback and "^" in outcome.traceback
+    assert "Traceback" not in outcome.traceback
+    assert runner.run("eval('1 +')").traceback.startswith("Traceback")
+
+
+def test_exception_groups(runner):
+    if runner.version < (3, 11):
+        assert runner.run("ExceptionGroup").error["name"] == "NameError"
+        return
+    text = runner.run("raise ExceptionGroup('many', [ValueError(1), TypeError(2)])").traceback
+    assert "ExceptionGroup: many (2 sub-exceptions)" in text and "ValueError: 1" in text and "TypeError: 2" in text
+    assert "cella_runner" not in text
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(): f()\nf()",
+        "def f(): g()\ndef g(): h()\ndef h(): f()\nf()",
+        "import sys; sys.setrecursionlimit(6000)\n"
+        "def f(n): return n and g(n - 1)\ndef g(n): return f(n) if n else 1/0\nf(2000)",
+    ],
+)
+def test_deep_recursion_is_folded(runner, code):
+    outcome = runner.run(code)
+    assert outcome.error["name"] in ("RecursionError", "ZeroDivisionError")
+    assert 200 < len(outcome.traceback) < 20_000
+    assert runner.run("1").value == "1"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def __str__(self): raise ValueError('no')",
+        "def __str__(self): return 5",
+        "def __str__(self): return str(self)",
+        "def __repr__(self): 1/0",
+        "__module__ = 5",
+        "__qualname__ = 'other'",
+    ],
+)
+def test_exceptions_that_misbehave(runner, body):
+    outcome = runner.run("class Odd(Exception):\n    %s\nraise Odd" % body)
+    assert outcome.status == "error" and outcome.error["name"] == "Odd"
+    assert runner.run("1").value == "1"
+
+
+def test_a_chain_that_is_too_deep(runner):
+    code = "error = None\nfor n in range(5000):\n    new = ValueError(n); new.__context__ = error; error = new\n"
+    outcome = runner.run(code + "raise error")
+    assert outcome.error["message"] == "4999" and "ValueError: 4999" in outcome.traceback
+
+
+@pytest.mark.parametrize(
+    "code, exit_code, stderr",
+    [
+        ("sys.exit()", 0, ""),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit(256 + 7)", 7, ""),
+        ("sys.exit('a reason')", 1, "a reason\n"),
+        ("exit(4)", 4, ""),
+        ("raise SystemExit(True)", 1, ""),
+    ],
+)
+def test_exit_keeps_the_state(runner, code, exit_code, stderr):
+    outcome = runner.run("import sys; kept = 1\n" + code)
+    assert (outcome.status, outcome.done["exit_code"], outcome.stderr) == ("exit", exit_code, stderr)
+    assert outcome.error is None
+    assert runner.run("kept").value == "1"
+    assert runner.run("input()", stdin="still").value == "'still'"
+
+
+def test_exit_in_a_thread_and_in_a_coroutine(runner):
+    code = "import threading, sys\nt = threading.Thread(target=sys.exit); t.start(); t.join(); 1"
+    assert runner.run(code).value == "1"
+    assert runner.run("import asyncio\nawait asyncio.sleep(0)\nsys.exit(2)").done["exit_code"] == 2
+    assert runner.run("await asyncio.sleep(0, 1)").value == "1"
+
+
+def test_a_forked_process_ends_where_its_cell_ends(runner):
+    code = "import os\npid = os.fork()\nif not pid: print('child', flush=True)\nelse: os.waitpid(pid, 0)\npid"
+    outcome = runner.run(code)
+    assert len(outcome.of("done")) == 1 and outcome.stdout == "child\n" and int(outcome.value) > 0
+    outcome = runner.run("pid = os.fork()\nif not pid: display(1); 1/0\nos.WEXITSTATUS(os.waitpid(pid, 0)[1])")
+    assert outcome.value == "1" and "ZeroDivisionError" in outcome.stderr and outcome.displays == []
+    outcome = runner.run("pid = os.fork()\nif not pid: raise SystemExit(7)\nos.WEXITSTATUS(os.waitpid(pid, 0)[1])")
+    assert outcome.value == "7" and runner.run("1").value == "1"
+
+
+def test_main_is_a_real_module(runner):
+    runner.run("import pickle, dataclasses, sys\n@dataclasses.dataclass\nclass Point:\n    x: int = 1")
+    assert runner.run("pickle.loads(pickle.dumps(Point(3)))").value == "Point(x=3)"
+    assert runner.run("sys.modules['__main__'].Point is Point, __name__, __builtins__.__name__").value == (
+        "(True, '__main__', 'builtins')"
+    )
+
+
+def test_multiprocessing_by_fork(runner):
+    code = """
+import multiprocessing, os
+def square(x):
+    return x * x
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    result = pool.map(square, range(4))
+result
+"""
+    assert runner.run(code).value == "[0, 1, 4, 9]"
+
+
+def test_surroundings_are_those_of_an_interactive_interpreter(runner, tmp_path):
+    (tmp_path / "local_module.py").write_text("answer = 42")
+    runner.configure(cwd=tmp_path, env={"A": "b"})
+    assert runner.run("import sys, os; sys.argv, sys.path[0], os.getcwd(), dict(os.environ)").value == (
+        "([''], '', %r, {'A': 'b'})" % str(tmp_path)
+    )
+    assert runner.run("[p for p in sys.path if 'cella' in p or 'runners' in p]").value == "[]"
+    assert runner.run("import local_module; local_module.answer").value == "42"
+    assert runner.run("[n for n in globals() if not n.startswith('__')]").value == "['sys', 'os', 'local_module']"
+
+
+def test_sources_are_found_and_bounded(runner):
+    runner.run("def f():\n    return 5")
+    assert runner.run("import inspect; inspect.getsource(f)").value == repr("def f():\n    return 5")
+    for _ in range(120):
+        runner.run("pass")
+    assert runner.run("import linecache; len([n for n in linecache.cache if n.startswith('<cell')])").value == "100"
+
+
+def test_future_imports_hold_for_later_cells(runner):
+    runner.run("from __future__ import annotations")
+    assert runner.run("def f(x: undefined): pass\nf.__annotations__").value == "{'x': 'undefined'}"
+
+
+def test_a_memory_error_is_an_error(runner):
+    assert runner.run("raise MemoryError").error["name"] == "MemoryError"
+    assert runner.run("b'x' * (1 << 62)").error["name"] == "MemoryError"
+
+
+@pytest.mark.parametrize("code", ["x = '\0'", "(" * 3000, "\ufeff1", "x = 1\r\nx\r\n", "\t1", "1 if"])
+def test_odd_source_text(runner, code):
+    assert runner.run(code).status in ("ok", "error")
+    assert runner.run("1").value == "1"
+
+
+def test_a_tiny_recursion_limit_does_not_end_the_session(runner):
+    runner.run("import sys; sys.setrecursionlimit(60)")
+    runner.run("def f(): f()\nf()")
+    assert runner.run("sys.setrecursionlimit(1000)").status == "ok"
+    assert runner.run("1").value == "1"
+
+
+def test_a_large_request(runner):
+    outcome = runner.run("x = '''%s'''\nlen(x)" % ("a" * (5 << 20)))
+    assert outcome.value == str(5 << 20)
+
+
+def test_the_runner_ends_with_its_socket(runner):
+    runner.run("import threading; threading.Thread(target=threading.Event().wait).start()")
+    runner.socket.close()
+    assert runner.process.wait(10) == 0
+
+
+def test_a_guest_that_closes_everything_ends_its_runner_quietly(runner):
+    runner.start("import os; os.closerange(3, 1024)")
+    assert runner.process.wait(10) == 0
+
+
+def test_few_descriptors_are_enough():
+    python = INTERPRETERS[0]
+    with Runner(["/usr/bin/prlimit", "--nofile=32", *command(python)], checkpoints=True) as small:
+        small.configure()
+        assert small.run("import os; os.closerange(0, 20)").status == "ok"
+        assert small.run("print('here'); open('/dev/null').close()").stdout == "here\n"

@@ -1,0 +1,169 @@
+"""Checkpoints of the Python runner: a copy that sleeps, and goes on as the runner when it is woken."""
+
+import os
+import select
+import signal
+import socket
+import time
+
+import pytest
+
+from driver import PATIENCE, Runner
+from python_runner import INTERPRETERS, Zygote, start, version_of
+
+
+@pytest.fixture(params=INTERPRETERS, ids=lambda python: "%d.%d" % version_of(python))
+def session(request):
+    """A fork of a zygote: it knows where the library is."""
+    with Zygote(request.param) as zygote:
+        with zygote.fork() as forked:
+            yield forked.configure()
+
+
+def take(session):
+    """The copy's socket and pidfd, which came beside the last frame."""
+    sock, pidfd = session.descriptors
+    session.descriptors = []
+    return socket.socket(fileno=sock), pidfd
+
+
+def adopt(session, sock):
+    return Runner.adopt(sock, session.stdout, session.stderr, checkpoints=True)
+
+
+def has_ended(pidfd):
+    return bool(select.select([pidfd], [], [], PATIENCE)[0])
+
+
+def test_a_woken_copy_is_the_runner_before_the_crash(session):
+    outcome = session.run("x = [1]; import os, random; old = os.getpid()", checkpoint="always")
+    assert outcome.checkpoint["status"] == "taken"
+    sock, pidfd = take(session)
+    session.start("x.append(2); print('about to die', flush=True); os.kill(os.getpid(), 9)")
+    with pytest.raises((EOFError, ConnectionError)):
+        session.finish()
+    assert session.stdout.take() == "about to die\n"
+    with adopt(session, sock) as copy:
+        assert copy.run("x").value == "[1]"
+        assert copy.run("os.getpid() != old").value == "True"
+        assert copy.run("print('alive')").stdout == "alive\n"
+        assert copy.run("import threading; threading.main_thread().native_id == os.getpid()").value == "True"
+        outcome = copy.run("y = 1", checkpoint="always")
+        assert outcome.checkpoint["status"] == "taken"
+        second, second_pidfd = take(copy)
+        copy.pid = int(copy.run("os.getpid()").value)
+        copy.start("print('on')\nwhile True: pass")
+        copy.wait_for_output("on")
+        copy.interrupt()
+        assert copy.finish().status == "interrupted"
+        copy.run("y = 2")
+        with adopt(copy, second) as third:
+            assert third.run("y").value == "1"
+    for fd in (pidfd, second_pidfd):
+        assert has_ended(fd)
+        os.close(fd)
+
+
+def test_a_copy_ends_with_its_socket(session):
+    session.run("x = 1", checkpoint="always")
+    sock, pidfd = take(session)
+    assert not select.select([pidfd], [], [], 0.05)[0]
+    sock.close()
+    assert has_ended(pidfd)
+    os.close(pidfd)
+    assert session.run("x").value == "1"
+
+
+def test_a_sleeping_copy_takes_no_signals_and_no_part_in_waiting(session):
+    session.run("import os, signal; x = 1", checkpoint="always")
+    sock, pidfd = take(session)
+    signal.pidfd_send_signal(pidfd, signal.SIGINT)
+    signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+    assert not select.select([pidfd], [], [], 0.05)[0]
+    assert session.run("os.wait()").error["name"] == "ChildProcessError"
+    sock.close()
+    os.close(pidfd)
+
+
+def test_frames_of_a_checkpoint(session):
+    outcome = session.run("1", checkpoint="off")
+    assert outcome.checkpoint == {"type": "checkpoint", "name": None, "run": "run_1", "status": "off", "fork_us": 0}
+    assert session.descriptors == []
+    frame = session.run("1", checkpoint="auto").checkpoint
+    assert frame["status"] == "taken" and frame["fork_us"] > 0 and frame["run"] == "run_2"
+    close_copy(session)
+    frame = session.ask({"type": "checkpoint", "name": "before the change", "run": None})
+    assert (frame["status"], frame["name"], frame["run"]) == ("taken", "before the change", None)
+    sock, pidfd = take(session)
+    session.run("x = 5")
+    with adopt(session, sock) as copy:
+        assert copy.run("x").error["name"] == "NameError"
+    os.close(pidfd)
+
+
+def close_copy(session):
+    sock, pidfd = take(session)
+    sock.close()
+    os.close(pidfd)
+
+
+def test_descriptors_do_not_pile_up(session):
+    count = "import os; len(os.listdir('/proc/self/fd'))"
+    session.run("1", checkpoint="always")
+    close_copy(session)
+    before = session.run(count).value
+    for _ in range(5):
+        session.run("1", checkpoint="always")
+        close_copy(session)
+    assert session.run(count).value == before
+
+
+def test_the_next_automatic_copy_replaces_the_last_and_no_named_one(session):
+    session.run("1", checkpoint="always")
+    first = take(session)
+    session.ask({"type": "checkpoint", "name": "kept", "run": None})
+    named = take(session)
+    session.run("2", checkpoint="always")
+    second = take(session)
+    assert has_ended(first[1])
+    assert not select.select([named[1], second[1]], [], [], 0.05)[0]
+    for sock, pidfd in (first, named, second):
+        sock.close()
+        os.close(pidfd)
+
+
+def test_threads_rule_a_checkpoint_out(session):
+    session.run("import threading; e = threading.Event(); t = threading.Thread(target=e.wait); t.start()")
+    assert session.run("1", checkpoint="always").checkpoint["status"] == "skipped: 2 threads are running"
+    session.run("e.set(); t.join()")
+    deadline = time.monotonic() + PATIENCE
+    while session.run("1", checkpoint="always").checkpoint["status"] != "taken":
+        # join() returns a little before the thread is gone from the kernel
+        assert time.monotonic() < deadline
+
+
+def test_a_costly_checkpoint_is_skipped_when_automatic(session):
+    session.run("import cella_runner.hooks; s = cella_runner.hooks.session().checkpoints")
+    session.run("s._last_cost = 9000; s._last_resident = 1")
+    assert session.run("1", checkpoint="auto").checkpoint["status"].endswith("MB would take too long")
+    assert session.run("1", checkpoint="always").checkpoint["status"] == "taken"
+    session.run("s._last_cost = 9000; s._last_resident = 1 << 40")
+    assert session.run("1", checkpoint="auto").checkpoint["status"] == "taken"
+
+
+def test_without_the_library_it_says_so():
+    with start(INTERPRETERS[0]) as plain:
+        plain.configure()
+        status = plain.run("1", checkpoint="auto").checkpoint["status"]
+        assert status.startswith("skipped: the checkpoint library is not there")
+        assert plain.run("2").value == "2"
+
+
+def test_tasks_of_the_event_loop_go_on_in_the_copy(session):
+    session.run("import asyncio\nasync def f():\n    await asyncio.sleep(0.01)\n    return 'slept'\n")
+    session.run("await asyncio.sleep(0); task = asyncio.ensure_future(f())", checkpoint="always")
+    sock, pidfd = take(session)
+    session.start("os = __import__('os'); os._exit(1)")
+    with adopt(session, sock) as copy:
+        assert copy.run("await task").value == "'slept'"
+    os.close(pidfd)

@@ -1,0 +1,102 @@
+"""The Python runner as a fork of its zygote."""
+
+import json
+
+import pytest
+
+from python_runner import INTERPRETERS, Zygote
+
+pytestmark = pytest.mark.parametrize("python", INTERPRETERS)
+
+
+def test_forks_serve_sessions_that_know_nothing_of_each_other(python):
+    with Zygote(python) as zygote:
+        assert zygote.greeting == b"ready"
+        with zygote.fork() as first, zygote.fork() as second:
+            first.configure()
+            second.configure()
+            assert first.run("x = 1").status == "ok"
+            assert first.run("x").value == "1"
+            assert second.run("x").error["name"] == "NameError"
+            assert first.run("print('out')").stdout == "out\n"
+
+
+def test_a_fork_starts_clean(python):
+    with Zygote(python) as zygote, zygote.fork() as runner:
+        runner.configure(env={"ONLY": "this"}, cwd="/")
+        names = "[name for name in list(globals()) if not name.startswith('__')]"
+        assert runner.run(names).value == "[]"
+        assert runner.run("_").value == "[]"
+        assert runner.run("import os; dict(os.environ), os.getcwd()").value == "({'ONLY': 'this'}, '/')"
+        assert runner.run("import sys; sys.argv, sys.path[0], __name__").value == "([''], '', '__main__')"
+        assert runner.run("import linecache; sorted(linecache.cache)").value.count("<cell") == 5
+        assert runner.run("import signal; signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL").value == "True"
+        assert runner.run("import sys; sys.modules['__main__'].__dict__ is globals()").value == "True"
+        assert runner.run("import threading; threading.current_thread() is threading.main_thread()").value == "True"
+
+
+def test_the_last_value_of_the_warm_up_is_not_there(python):
+    with Zygote(python) as zygote, zygote.fork() as runner:
+        runner.configure()
+        assert runner.run("_").error["name"] == "NameError"
+
+
+def test_first_runs_import_nothing_after_the_fork(python):
+    with Zygote(python) as zygote, zygote.fork() as probe, zygote.fork() as runner:
+        probe.configure()
+        before = set(json.loads(probe.run("import sys, json\nprint(json.dumps(sorted(sys.modules)))").stdout))
+        runner.configure()
+        runner.run("x = 1")
+        runner.run("print(1)")
+        runner.run("[x, 'value']")
+        runner.run("object()")
+        runner.run("1 / 0")
+        runner.run("nothing_of_that_name")
+        runner.run("def f(:")
+        runner.run("await __import__('asyncio').sleep(0)")
+        after = set(json.loads(runner.run("import sys, json\nprint(json.dumps(sorted(sys.modules)))").stdout))
+        assert after - before == set()
+
+
+def test_random_numbers_differ_between_sessions(python):
+    with Zygote(python, '{"preload": ["random"]}') as zygote:
+        drawn = set()
+        for _ in range(3):
+            with zygote.fork() as runner:
+                runner.configure()
+                drawn.add(runner.run("import random; random.random()").value)
+        assert len(drawn) == 3
+
+
+def test_a_missing_preload_is_named_and_ends_the_zygote(python):
+    with Zygote(python, '{"preload": ["no_such_module"]}') as zygote:
+        assert json.loads(zygote.greeting) == {"error": "ModuleNotFoundError: No module named 'no_such_module'"}
+        assert zygote.process.wait(20) == 1
+
+
+def test_a_thread_in_the_zygote_is_refused(python, tmp_path):
+    (tmp_path / "starts_a_thread.py").write_text(
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+    )
+    options = json.dumps({"preload": ["site", "starts_a_thread"]})
+    with Zygote(python, options, cwd=str(tmp_path)) as zygote:
+        assert "2 threads" in json.loads(zygote.greeting)["error"]
+        assert zygote.process.wait(20) == 1
+
+
+def test_an_interrupt_reaches_a_fork(python):
+    with Zygote(python) as zygote, zygote.fork() as runner:
+        runner.configure()
+        runner.start("print('on')\nwhile True: pass")
+        runner.wait_for_output("on")
+        runner.interrupt()
+        outcome = runner.finish()
+        assert (outcome.status, outcome.done["exit_code"]) == ("interrupted", 130)
+        assert runner.run("1").value == "1"
+
+
+def test_what_c_code_prints_comes_in_order(python):
+    with Zygote(python) as zygote, zygote.fork() as runner:
+        runner.configure()
+        code = "import ctypes; libc = ctypes.CDLL(None)\nprint('1'); libc.printf(b'2'); print('3'); libc.printf(b'4')"
+        assert runner.run(code + ";").stdout == "1\n23\n4"
