@@ -4,13 +4,20 @@
 
 set(CELLA_LANGUAGES "${PROJECT_SOURCE_DIR}/src/language/languages.toml")
 
+# What lives inside guests, with the library that forks them: one folder, which jails see as /run/cella.
+set(CELLA_RUNNERS "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/runners")
+set_target_properties(cella_fork PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CELLA_RUNNERS}")
+
 add_custom_target(programs ALL
   COMMAND ${CMAKE_COMMAND} -E copy_if_different "${CELLA_LANGUAGES}" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/"
-  DEPENDS cella cella-launch
+  COMMAND ${CMAKE_COMMAND} -E copy_directory "${PROJECT_SOURCE_DIR}/runners" "${CELLA_RUNNERS}"
+  DEPENDS cella cella-launch cella_fork
   COMMENT "Programs are in ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 
 install(TARGETS cella RUNTIME DESTINATION bin)
 install(TARGETS cella-launch RUNTIME DESTINATION libexec/cella)
+install(TARGETS cella_fork LIBRARY DESTINATION libexec/cella/runners)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/runners/" DESTINATION libexec/cella/runners PATTERN __pycache__ EXCLUDE)
 install(FILES "${CELLA_LANGUAGES}" DESTINATION share/cella)
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION share/doc/cella)
 

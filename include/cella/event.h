@@ -31,6 +31,28 @@ struct TruncatedEvent {
   uint64_t dropped = 0;
 };
 
+// What the last expression of a cell gave.
+struct ValueEvent {
+  std::string text;
+  MimeBundle bundle;
+};
+
+struct DisplayEvent {
+  MimeBundle bundle;
+  std::string display_id;  // empty: it has none
+  bool update = false;     // replaces what was displayed under that id
+};
+
+struct ErrorEvent {
+  RunError error;
+};
+
+// The code waits for a line of text.
+struct InputRequestEvent {
+  std::string prompt;
+  bool password = false;
+};
+
 struct FileEvent {
   FileChange change;
 };
@@ -41,8 +63,10 @@ struct FilesIncompleteEvent {};
 struct FinishedEvent {
   Outcome outcome;
   StateAfter state = StateAfter::kNone;
+  std::string checkpoint = "off";  // what stood behind this run: "taken", "off", "skipped: reason"
 };
 
-using Event = std::variant<StartedEvent, OutputEvent, TruncatedEvent, FileEvent, FilesIncompleteEvent, FinishedEvent>;
+using Event = std::variant<StartedEvent, OutputEvent, TruncatedEvent, ValueEvent, DisplayEvent, ErrorEvent,
+                           InputRequestEvent, FileEvent, FilesIncompleteEvent, FinishedEvent>;
 
 }  // namespace cella

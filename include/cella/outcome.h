@@ -1,11 +1,13 @@
 // How a run ended, what it used, and what truly confined it. The fold of a run's events is a RunResult.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cella {
@@ -41,6 +43,19 @@ struct RunError {
   std::string traceback;
 };
 
+// One object in several forms: type to text, binary forms as base64.
+struct MimeBundle {
+  std::vector<std::pair<std::string, std::string>> data;
+  std::string metadata = "{}";  // a JSON object
+};
+
+// The memory that it takes, for bounds.
+inline size_t SizeOf(const MimeBundle& bundle) {
+  size_t size = sizeof bundle + bundle.metadata.size();
+  for (const auto& [type, data] : bundle.data) size += sizeof type + sizeof data + type.size() + data.size();
+  return size;
+}
+
 struct FileChange {
   enum class Kind { kCreated, kModified, kDeleted };
   std::string path;  // relative to the workspace, '/' separated
@@ -74,6 +89,7 @@ struct Isolation {
   std::string proc = "host";     // "own", "none" (the kernel refused a fresh /proc), "host"
   std::map<std::string, EnforcedLimit> limits;
   std::vector<std::string> unenforced;  // asked for, with best_effort
+  std::string start;                    // of a session's interpreter: "fork", "exec: reason"; empty: one-shot
 };
 
 // How the guest ended; data, never an error of ours.
@@ -83,6 +99,7 @@ struct Outcome {
   std::optional<int> signal;
   std::optional<RunError> error;
   Usage usage;
+  uint64_t displays_dropped = 0;
 };
 
 struct RunResult {
@@ -93,9 +110,13 @@ struct RunResult {
   std::string stderr_text;
   uint64_t stdout_dropped = 0;
   uint64_t stderr_dropped = 0;
+  std::optional<std::string> value;
+  std::vector<MimeBundle> outputs;
+  uint64_t outputs_dropped = 0;
   std::vector<FileChange> files;
   bool files_complete = true;
   StateAfter state = StateAfter::kNone;
+  std::string checkpoint = "off";
   Isolation isolation;
 };
 

@@ -7,6 +7,8 @@
 #include "async/deadline.h"
 #include "async/descriptor.h"
 #include "async/event.h"
+#include "async/gate.h"
+#include "async/ready_set.h"
 #include "async/task_group.h"
 
 namespace cella::async {
@@ -162,6 +164,93 @@ TEST(DescriptorTest, RegularFilesNeedNoWaiting) {
     char buffer[4];
     auto n = co_await reader.ReadSome(buffer);
     EXPECT_TRUE(n.has_value() && *n == 4);
+  };
+  loop.Run(main());
+}
+
+TEST(ReadySetTest, TellsWhatIsReadableByItsKey) {
+  Loop loop;
+  Pipe first = MakePipe(), second = MakePipe();
+  ReadySet set = ReadySet::Create(loop).value();
+  ASSERT_TRUE(set.Add(first.read.get(), 7));
+  ASSERT_TRUE(set.Add(second.read.get(), 8));
+  auto main = [&]() -> Task<void> {
+    EXPECT_EQ(write(second.write.get(), "x", 1), 1);
+    auto keys = co_await set.Wait();
+    EXPECT_EQ(std::vector<int>(keys.begin(), keys.end()), std::vector<int>{8});
+    EXPECT_EQ(write(first.write.get(), "x", 1), 1);
+    keys = co_await set.Wait();
+    EXPECT_EQ(keys.size(), 2u);  // the other one was not read: level-triggered
+    set.Remove(second.read.get());
+    keys = co_await set.Wait();
+    EXPECT_EQ(std::vector<int>(keys.begin(), keys.end()), std::vector<int>{7});
+  };
+  loop.Run(main());
+}
+
+TEST(ReadySetTest, ReturnsEmptyAtTheDeadlineAndWhenWoken) {
+  Loop loop;
+  ReadySet set = ReadySet::Create(loop).value();
+  auto main = [&]() -> Task<void> {
+    const TimePoint deadline = Clock::now() + std::chrono::milliseconds(20);
+    set.SetDeadline(deadline);
+    auto keys = co_await set.Wait();
+    EXPECT_TRUE(keys.empty());
+    EXPECT_GE(Clock::now(), deadline);
+    set.SetDeadline(TimePoint::max());
+    set.Wake();
+    keys = co_await set.Wait();
+    EXPECT_TRUE(keys.empty());
+    // A time that has passed is one that has come.
+    set.SetDeadline(Clock::now() - std::chrono::seconds(1));
+    keys = co_await set.Wait();
+    EXPECT_TRUE(keys.empty());
+  };
+  loop.Run(main());
+}
+
+TEST(GateTest, LetsOnlySoManyThroughAndKeepsTheOrder) {
+  Loop loop;
+  Gate gate(loop, 2);
+  int inside = 0, most = 0;
+  std::vector<int> order;
+  auto visitor = [&](int number) -> Task<void> {
+    auto pass = co_await gate.Enter();
+    order.push_back(number);
+    most = std::max(most, ++inside);
+    (void)co_await SleepUntil(Clock::now() + std::chrono::milliseconds(2));
+    --inside;
+  };
+  auto main = [&]() -> Task<void> {
+    TaskGroup group(loop);
+    for (int i = 0; i < 7; ++i) group.Add(visitor(i));
+    co_await group.Join();
+  };
+  loop.Run(main());
+  EXPECT_EQ(most, 2);
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(gate.waiting(), 0u);
+}
+
+TEST(GateTest, SomebodyWhoIsCancelledWhileWaitingLosesNoPlace) {
+  Loop loop;
+  Gate gate(loop, 1);
+  int entered = 0;
+  auto visitor = [&]() -> Task<void> {
+    auto pass = co_await gate.Enter();
+    ++entered;
+  };
+  auto main = [&]() -> Task<void> {
+    TaskGroup group(loop);
+    {
+      auto pass = co_await gate.Enter();
+      group.Add(visitor());
+      (void)co_await SleepUntil(Clock::now() + std::chrono::milliseconds(1));
+      group.Cancel();
+      (void)co_await SleepUntil(Clock::now() + std::chrono::milliseconds(1));
+    }
+    co_await group.Join();
+    auto again = co_await gate.Enter();
   };
   loop.Run(main());
 }

@@ -36,6 +36,8 @@ class Descriptor {
 
   // True when readable (or at its end), false when cancelled.
   Task<bool> Readable();
+  // The same for writing.
+  Task<bool> Writable();
 
   // Bytes read; 0 at the end or when cancelled.
   Task<Result<size_t>> ReadSome(std::span<char> buffer);
@@ -44,8 +46,6 @@ class Descriptor {
   Task<Status> WriteAll(std::string_view bytes);
 
  private:
-  Task<bool> Writable();
-
   boost::asio::posix::stream_descriptor descriptor_;
 };
 

@@ -16,6 +16,7 @@ class Environment {
   void Set(std::string name, std::string value);
   const std::string* Find(const std::string& name) const;
   std::vector<std::string> Encode() const;  // "K=V"
+  const std::vector<std::pair<std::string, std::string>>& variables() const { return variables_; }
 
  private:
   std::vector<std::pair<std::string, std::string>> variables_;

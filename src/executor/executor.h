@@ -2,6 +2,7 @@
 // events; how the guest ended is an Outcome, an Error means that nothing ran (or that we broke).
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,11 +42,18 @@ class EventSink {
   virtual async::Task<bool> Emit(Event event) = 0;
 };
 
+class SessionGuest;     // session_guest.h
+struct SessionRequest;  // there
+
 class Executor {
  public:
   virtual ~Executor() = default;
   // `cancel` ends the run early: kCancelled, with what it wrote so far.
   virtual async::Task<Result<Outcome>> Run(RunRequest request, EventSink& sink, async::Event& cancel) = 0;
+  // A guest that keeps its files, and its state where the executor can.
+  virtual async::Task<Result<std::unique_ptr<SessionGuest>>> Open(SessionRequest request) = 0;
+  // Ends what was made ahead of demand. After the last session, before the executor goes away.
+  virtual async::Task<void> Close() { co_return; }
 };
 
 }  // namespace cella::executor

@@ -9,7 +9,8 @@
 
 #include "async/deadline.h"
 #include "async/task_group.h"
-#include "base/units.h"
+#include "base/scope_exit.h"
+#include "executor/cause.h"
 #include "os/io.h"
 
 namespace cella::executor {
@@ -19,37 +20,12 @@ using namespace std::chrono_literals;
 
 // After SIGINT, before SIGKILL.
 constexpr auto kGrace = 250ms;
+constexpr auto kPollStart = 5ms;
 // After SIGKILL to everything inside, before the jail itself is killed from outside.
 constexpr auto kKillPatience = 2s;
 constexpr size_t kReadSize = 65536;
 // What /proc/sys/fs/pipe-max-size allows a guest to make of its pipe, at most.
 constexpr size_t kLargestPipe = (size_t{1} << 20) + kReadSize;
-
-// Why a status is what it is; decided once, where the status is.
-enum class Cause { kNone, kWallTime, kCancel, kMemory, kProcessorTime, kProcesses, kFileSize };
-
-std::optional<RunError> Explain(Cause cause, const Limits& limits) {
-  switch (cause) {
-    case Cause::kNone: return std::nullopt;
-    case Cause::kWallTime:
-      return RunError{"Timeout", fmt::format("stopped after {} (--timeout)", FormatDuration(limits.timeout.value)), ""};
-    case Cause::kCancel: return RunError{"Cancelled", "stopped before it ended", ""};
-    case Cause::kMemory:
-      return RunError{"OutOfMemory",
-                      fmt::format("used more than {} of memory (--memory)", FormatByteSize(limits.memory.value)), ""};
-    case Cause::kProcessorTime:
-      return RunError{
-          "Limit",
-          fmt::format("used more than {} of processor time (--cpu-time)", FormatDuration(limits.cpu_time.value)), ""};
-    case Cause::kProcesses:
-      return RunError{"Limit", fmt::format("wanted more than {} processes and threads (--pids)", limits.pids.value),
-                      ""};
-    case Cause::kFileSize:
-      return RunError{"Limit", fmt::format("wrote a file larger than {} (--disk)", FormatByteSize(limits.disk.value)),
-                      ""};
-  }
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -93,7 +69,7 @@ async::TimePoint GuestRun::NextCpuCheck() {
   if (!limit_plan_->cpu_time_by_cgroup || !cgroup_) return async::TimePoint::max();
   auto usage = cgroup_.Usage();
   if (!usage || !usage->cpu) return async::TimePoint::max();
-  auto left = limits_->cpu_time.value - *usage->cpu;
+  auto left = limits_->cpu_time.value - (*usage->cpu - cpu_before_);
   if (left <= 0ns) return async::TimePoint::min();
   // Even with all processors busy it cannot get there sooner.
   auto soonest = left / std::max(1u, std::thread::hardware_concurrency());
@@ -109,12 +85,14 @@ async::Task<Result<GuestRun::End>> GuestRun::Watch(async::Event& program_started
   for (;;) {
     auto now = async::Clock::now();
     if (cancel_.is_set() && !ending && !killed) deadline = now;
+    // In a session others live in the jail: nobody is signalled before it is known whom that means.
+    if (in_session_ && group_ == 0 && now >= deadline) deadline = now + kPollStart;
     if (now >= cpu_check && !ending && !killed) {
       cpu_check = NextCpuCheck();
       if (cpu_check <= now) {
         end.out_of_cpu_time = true;
         cpu_check = async::TimePoint::max();
-        launch_.KillGuest();
+        launch_.KillGuest(group_);
         killed = true;
         deadline = now + kKillPatience;
       }
@@ -123,14 +101,14 @@ async::Task<Result<GuestRun::End>> GuestRun::Watch(async::Event& program_started
         launch_.KillInit();
         deadline = async::TimePoint::max();
       } else if (ending) {
-        launch_.KillGuest();
+        launch_.KillGuest(group_);
         killed = true;
         deadline = now + kKillPatience;
       } else {
         (cancel_.is_set() ? end.cancelled : end.timed_out) = true;
         cpu_check = async::TimePoint::max();
         // First the polite way: a program may still print what it was doing.
-        launch_.Signal(SIGINT);
+        launch_.Signal(SIGINT, group_);
         ending = true;
         deadline = now + kGrace;
       }
@@ -144,8 +122,17 @@ async::Task<Result<GuestRun::End>> GuestRun::Watch(async::Event& program_started
     CO_TRY(Launch::Received received, launch_.Receive());
     if (received.gone) co_return end;
     if (!received.report) continue;
-    if (received.report->kind == jail::ReportKind::kStarted) program_started.Set();
+    if (received.report->kind == jail::ReportKind::kStarted) {
+      if (received.report->tag != tag_) continue;
+      if (in_session_) group_ = received.report->pid;
+      if (in_session_) launch_.WatchRun(group_);
+      program_started.Set();
+    }
     if (received.report->kind != jail::ReportKind::kExited) continue;
+    if (received.report->tag != tag_) {
+      launch_.KeepEnd(*received.report);
+      continue;
+    }
     end.report = *received.report;
     co_return end;
   }
@@ -169,8 +156,9 @@ async::Task<Result<GuestRun::End>> GuestRun::RunCommand(GuestRunOptions& options
   request.search_path = options.search_path;
   request.cwd = options.cwd;
   request.limits = limit_plan_->exec;
+  request.kill_rest = !in_session_;
   const std::array<int, 3> stdio = {in.read.get(), out.write.get(), err.write.get()};
-  CO_TRY_VOID(launch_.Exec(request, stdio));
+  CO_TRY(tag_, launch_.Exec(request, stdio));
   in.read.Reset();
   out.write.Reset();
   err.write.Reset();
@@ -220,7 +208,7 @@ Outcome GuestRun::Judge(const End& end) {
     cpu_ms_ += static_cast<double>(report->cpu_ns) / 1e6;
     peak_memory_ = std::max(peak_memory_, report->peak_rss);
   }
-  if (group && group->cpu) cpu_ms_ = std::chrono::duration<double, std::milli>(*group->cpu).count();
+  if (group && group->cpu) cpu_ms_ = std::chrono::duration<double, std::milli>(*group->cpu - cpu_before_).count();
   if (group && group->peak_memory) peak_memory_ = *group->peak_memory;
   outcome.usage.wall_ms = std::chrono::duration<double, std::milli>(async::Clock::now() - started_).count();
   outcome.usage.cpu_ms = cpu_ms_;
@@ -254,30 +242,8 @@ Outcome GuestRun::Judge(const End& end) {
                       : signaled && WTERMSIG(status) == SIGXFSZ ? Cause::kFileSize
                       : over_pids                               ? Cause::kProcesses
                                                                 : Cause::kNone;
-  switch (cause) {
-    case Cause::kNone:
-      outcome.status = signaled ? RunStatus::kCrashed : failed ? RunStatus::kError : RunStatus::kOk;
-      break;
-    case Cause::kCancel:
-      outcome.status = RunStatus::kCancelled;
-      outcome.exit_code = kExitCancelled;
-      break;
-    case Cause::kWallTime:
-      outcome.status = RunStatus::kTimeout;
-      outcome.exit_code = kExitTimeout;
-      break;
-    case Cause::kMemory:
-      outcome.status = RunStatus::kOom;
-      outcome.exit_code = kExitOom;
-      break;
-    case Cause::kProcessorTime:
-    case Cause::kProcesses:
-    case Cause::kFileSize:
-      outcome.status = RunStatus::kLimit;
-      if (!failed) outcome.exit_code = 128 + SIGXCPU;  // as if it had been caught
-      break;
-  }
-  outcome.error = Explain(cause, *limits_);
+  outcome.status = signaled ? RunStatus::kCrashed : failed ? RunStatus::kError : RunStatus::kOk;
+  ApplyCause(cause, *limits_, &outcome);
   return outcome;
 }
 
@@ -304,8 +270,19 @@ async::Task<Result<Outcome>> GuestRun::RunCommands(GuestRunOptions& options,
 async::Task<Result<Outcome>> GuestRun::Run(GuestRunOptions options) {
   limits_ = options.limits;
   limit_plan_ = options.limit_plan;
+  in_session_ = options.in_session;
+  if (in_session_ && cgroup_) {
+    if (auto usage = cgroup_.Usage()) {
+      cpu_before_ = usage->cpu.value_or(0ns);
+      oom_kills_before_ = usage->oom_kills.value_or(0);
+      pids_refused_before_ = usage->pids_refused.value_or(0);
+    }
+  }
   started_ = async::Clock::now();
   deadline_ = started_ + limits_->timeout.value;
+  ScopeExit unwatch([this] {
+    if (in_session_) launch_.WatchRun(0);
+  });
   auto outcome = co_await RunCommands(options, options.plan->commands);
   for (const auto& fallback : options.plan->fallbacks) {
     if (outcome || outcome.error().code != ErrorCode::kNotFound) break;

@@ -23,6 +23,7 @@ struct GuestRunOptions {
   std::string search_path;
   std::string cwd;
   UniqueFd standard_input;
+  bool in_session = false;  // others live in the jail: only the program and its group are ended, usage counts from here
 };
 
 class GuestRun {
@@ -56,6 +57,10 @@ class GuestRun {
   EventSink& sink_;
   async::Event& cancel_;
 
+  uint32_t tag_ = 0;  // of the command that runs
+  int group_ = 0;     // whom signals are for; 0: everybody inside
+  bool in_session_ = false;
+  std::chrono::nanoseconds cpu_before_{};
   const Limits* limits_ = nullptr;
   const LimitPlan* limit_plan_ = nullptr;
   async::TimePoint started_;

@@ -8,6 +8,7 @@
 
 #include "executor/launch_errors.h"
 #include "os/io.h"
+#include "os/pidfd.h"
 #include "os/syscalls.h"
 
 namespace cella::executor {
@@ -19,7 +20,7 @@ std::span<const std::byte> Bytes(const jail::Request& request) {
 
 }  // namespace
 
-Launch::Launch(async::Loop& loop, os::Process launcher, UniqueFd control)
+Launch::Launch(async::Loop& loop, std::optional<os::Process> launcher, UniqueFd control)
     : loop_(&loop), launcher_(std::move(launcher)), control_(loop, std::move(control), async::Sharing::kOurs) {}
 
 Launch::~Launch() {
@@ -39,6 +40,28 @@ Result<Launch> Launch::Start(async::Loop& loop, const std::string& launcher) {
   return Launch(loop, std::move(*process), std::move(sockets.ours));
 }
 
+Result<Launch> Launch::MakeShell(const jail::ShellSpec& shell, std::span<const int> cgroups) {
+  TRY(os::SocketPair sockets, os::MakeMessageSockets());
+  jail::Request request = {};
+  request.kind = jail::RequestKind::kShell;
+  request.shell = shell;
+  request.shell.cgroup_count = static_cast<uint32_t>(cgroups.size());
+  std::vector<int> fds = {sockets.theirs.get()};
+  fds.insert(fds.end(), cgroups.begin(), cgroups.end());
+  TRY_VOID(os::SendMessage(control_.fd(), Bytes(request), fds));
+  return Launch(*loop_, std::nullopt, std::move(sockets.ours));
+}
+
+Result<UniqueFd> Launch::Spawn(const ExecRequest& exec) {
+  TRY(os::SocketPair sockets, os::MakeMessageSockets());
+  TRY(UniqueFd block, EncodeExec(exec));
+  jail::Request request = {};
+  request.kind = jail::RequestKind::kSpawn;
+  std::array<int, 2> fds = {block.get(), sockets.theirs.get()};
+  TRY_VOID(os::SendMessage(control_.fd(), Bytes(request), fds));
+  return std::move(sockets.ours);
+}
+
 Status Launch::Build(JailSpecBuilder& builder, const os::Cgroup& cgroup) {
   builder.spec().cgroup_v1_count = static_cast<uint32_t>(cgroup.v1_tasks().size());
   builder.spec().cgroup_v2 = cgroup.v2_dir() >= 0 ? 1 : 0;
@@ -46,7 +69,8 @@ Status Launch::Build(JailSpecBuilder& builder, const os::Cgroup& cgroup) {
   std::vector<int> fds = {spec.get()};
   for (const UniqueFd& tasks : cgroup.v1_tasks()) fds.push_back(tasks.get());
   if (cgroup.v2_dir() >= 0) fds.push_back(cgroup.v2_dir());
-  jail::Request request = {jail::RequestKind::kBuild, 0};
+  jail::Request request = {};
+  request.kind = jail::RequestKind::kBuild;
   return os::SendMessage(control_.fd(), Bytes(request), fds);
 }
 
@@ -59,6 +83,7 @@ async::Task<Result<Launch::Ready>> Launch::WaitReady(Confinement confinement) {
     if (!readable) co_return Err(ErrorCode::kClosed, "cancelled while the jail was built");
     jail::Report report = {};
     auto message = os::ReceiveMessage(control_.fd(), std::as_writable_bytes(std::span(&report, 1)));
+    if (!message && message.error().sys_errno == EAGAIN) continue;
     if (!message) co_return std::unexpected(std::move(message.error()));
     if (message->size != sizeof report) co_return Err(ErrorCode::kInternal, "the launcher ended without a report");
     switch (report.kind) {
@@ -68,6 +93,11 @@ async::Task<Result<Launch::Ready>> Launch::WaitReady(Confinement confinement) {
         break;
       case jail::ReportKind::kReady:
         if (!message->fds.empty()) ready.workspace = std::move(message->fds.front());
+        for (size_t i = 1; i < message->fds.size(); ++i) ready.namespaces.push_back(std::move(message->fds[i]));
+        if (report.landlock_abi > 0 && !ready.namespaces.empty()) {
+          ready.ruleset = std::move(ready.namespaces.back());
+          ready.namespaces.pop_back();
+        }
         ready.landlock_abi = static_cast<int>(report.landlock_abi);
         ready.own_proc = report.own_proc != 0;
         is_ready = true;
@@ -78,11 +108,14 @@ async::Task<Result<Launch::Ready>> Launch::WaitReady(Confinement confinement) {
   co_return ready;
 }
 
-Status Launch::Exec(const ExecRequest& request, std::span<const int, 3> stdio) {
+Result<uint32_t> Launch::Exec(const ExecRequest& request, std::span<const int, 3> stdio, int session) {
   TRY(UniqueFd block, EncodeExec(request));
-  std::array<int, 4> fds = {block.get(), stdio[0], stdio[1], stdio[2]};
-  jail::Request message = {jail::RequestKind::kExec, 0};
-  return os::SendMessage(control_.fd(), Bytes(message), fds);
+  std::array<int, 5> fds = {block.get(), stdio[0], stdio[1], stdio[2], session};
+  jail::Request message = {};
+  message.kind = jail::RequestKind::kExec;
+  message.tag = ++last_tag_;
+  TRY_VOID(os::SendMessage(control_.fd(), Bytes(message), std::span(fds).first(session >= 0 ? 5 : 4)));
+  return last_tag_;
 }
 
 Result<Launch::Received> Launch::Receive() {
@@ -95,25 +128,59 @@ Result<Launch::Received> Launch::Receive() {
   return Received{.gone = false, .report = report};
 }
 
-void Launch::Send(jail::RequestKind kind, int signal) {
-  jail::Request request = {kind, signal};
+void Launch::ReapLauncher() {
+  if (init_ && launcher_) (void)launcher_->Wait();
+  if (init_) launcher_.reset();
+}
+
+bool Launch::ended() const { return !init_ || os::HasEnded(init_->pidfd()); }
+
+void Launch::KeepEnd(const jail::Report& report) {
+  constexpr size_t kKept = 64;
+  ended_[report.tag] = report;
+  if (ended_.size() > kKept) ended_.erase(ended_.begin());
+}
+
+uint32_t Launch::Adopt(int pid) {
+  jail::Request request = {};
+  request.kind = jail::RequestKind::kAdopt;
+  request.tag = ++last_tag_;
+  request.group = pid;
+  (void)os::SendMessage(control_.fd(), Bytes(request), {});
+  return request.tag;
+}
+
+std::optional<jail::Report> Launch::TakeEnd(uint32_t tag) {
+  auto node = ended_.extract(tag);
+  if (node.empty()) return std::nullopt;
+  return node.mapped();
+}
+
+void Launch::Send(jail::RequestKind kind, int signal, int group) {
+  jail::Request request = {};
+  request.kind = kind;
+  request.signal = signal;
+  request.group = group;
   // A jail that is gone needs no message.
   (void)os::SendMessage(control_.fd(), Bytes(request), {});
 }
 
-void Launch::Signal(int signal) { Send(jail::RequestKind::kSignal, signal); }
+void Launch::Signal(int signal, int group) { Send(jail::RequestKind::kSignal, signal, group); }
 
-void Launch::KillGuest() { Send(jail::RequestKind::kKill, 0); }
+void Launch::KillGuest(int group) { Send(jail::RequestKind::kKill, 0, group); }
+
+void Launch::WatchRun(int group) { Send(jail::RequestKind::kWatch, 0, group); }
 
 void Launch::KillInit() {
   if (init_) (void)init_->Signal(SIGKILL);
-  (void)launcher_.Signal(SIGKILL);
+  if (launcher_) (void)launcher_->Signal(SIGKILL);
 }
 
 async::Task<void> Launch::End() {
   // Init exits when its socket closes, and in its pid namespace everything with it.
   control_.Close();
-  os::Process& last = init_ ? *init_ : launcher_;
+  if (!init_ && !launcher_) co_return;
+  os::Process& last = init_ ? *init_ : *launcher_;
   UniqueFd pidfd(fcntl(last.pidfd(), F_DUPFD_CLOEXEC, 3));
   if (pidfd) {
     async::Descriptor gone(*loop_, std::move(pidfd), async::Sharing::kShared);
@@ -121,7 +188,7 @@ async::Task<void> Launch::End() {
   }
   (void)last.Wait();
   // Having built the jail, the launcher is gone long since.
-  if (init_) (void)launcher_.Wait();
+  if (init_ && launcher_) (void)launcher_->Wait();
 }
 
 }  // namespace cella::executor

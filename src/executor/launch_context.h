@@ -13,9 +13,12 @@
 
 namespace cella::executor {
 
+inline constexpr const char* kRunnersInside = "/run/cella";
+
 struct LaunchContext {
   async::Loop& loop;
   std::string launcher;  // path of cella-launch
+  std::string runners;   // directory of what lives inside guests: jails of sessions see it as kRunnersInside
   const language::LanguageTable& table;
   language::HostEnv host;
   os::CgroupHost cgroups;

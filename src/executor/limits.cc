@@ -151,4 +151,16 @@ Result<LimitPlan> PlanLimits(const Policy& policy, const LimitContext& context) 
   return Planner(policy, context).Plan();
 }
 
+Result<LimitPlan> PlanSessionLimits(const Policy& policy, const LimitContext& context) {
+  // The automatic checkpoint, the one that replaces it, and the named ones.
+  constexpr uint64_t kCopies = 2 + 8;
+  TRY(LimitPlan plan, PlanLimits(policy, context));
+  // A process's own limit of time cannot start anew with each run.
+  plan.exec.cpu_seconds = 0;
+  if (plan.enforced["cpu_time"].by == "rlimit+watchdog") plan.enforced["cpu_time"].by = "watchdog";
+  if (plan.cgroup.pids) *plan.cgroup.pids += kCopies;
+  if (plan.exec.processes != 0) plan.exec.processes += kCopies;
+  return plan;
+}
+
 }  // namespace cella::executor

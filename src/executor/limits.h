@@ -18,7 +18,7 @@ enum class Confinement { kJail, kNone };
 
 struct LimitPlan {
   os::CgroupLimits cgroup;
-  ExecLimits exec;
+  jail::ProcessLimits exec = {};
   jail::WatchLimits watch = {};
   bool strict_memory = false;       // no memory cgroup: the filter must refuse memory that nobody else counts
   bool cpu_time_by_cgroup = false;  // the supervisor compares the group's processor time
@@ -38,5 +38,7 @@ struct LimitContext {
 LimitContext ObserveMachine(const os::CgroupHost& host, Confinement confinement, bool private_workspace);
 
 Result<LimitPlan> PlanLimits(const Policy& policy, const LimitContext& context);
+// For a session: limits of time are each run's, and its checkpoints need room.
+Result<LimitPlan> PlanSessionLimits(const Policy& policy, const LimitContext& context);
 
 }  // namespace cella::executor

@@ -59,11 +59,7 @@ Result<UniqueFd> EncodeExec(const ExecRequest& request) {
   spec.search_path = add(request.search_path);
   spec.cwd = add(request.cwd);
   spec.flags = request.kill_rest ? uint32_t{jail::kKillRest} : 0;
-  spec.cpu_seconds = request.limits.cpu_seconds;
-  spec.data_bytes = request.limits.data_bytes;
-  spec.file_bytes = request.limits.file_bytes;
-  spec.open_files = request.limits.open_files;
-  spec.processes = request.limits.processes;
+  spec.limits = request.limits;
   for (const auto* list : {&request.argv, &request.env}) {
     for (const std::string& text : *list) {
       jail::StringRef ref = add(text);

@@ -34,21 +34,13 @@ class JailSpecBuilder {
   std::string strings_;
 };
 
-struct ExecLimits {
-  uint64_t cpu_seconds = 0;
-  uint64_t data_bytes = 0;
-  uint64_t file_bytes = 0;
-  uint64_t open_files = 0;
-  uint64_t processes = 0;
-};
-
 struct ExecRequest {
   std::string program;
   std::vector<std::string> argv;
   std::vector<std::string> env;  // "K=V"
   std::string search_path;
   std::string cwd;
-  ExecLimits limits;
+  jail::ProcessLimits limits = {};
   bool kill_rest = true;
 };
 

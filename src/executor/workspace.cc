@@ -148,12 +148,14 @@ async::Task<Status> Workspace::Report(EventSink& sink) {
     Event event = FilesIncompleteEvent{};
     (void)co_await sink.Emit(std::move(event));
   }
+  before_ = std::move(after);
   co_return Status{};
 }
 
 void Workspace::RemoveCode() {
   // The guest may have removed or replaced it; what is left is a file in its own directory either way.
   if (!code_to_remove_.empty()) (void)directory_.RemoveFile(code_to_remove_);
+  code_to_remove_.clear();
 }
 
 }  // namespace cella::executor

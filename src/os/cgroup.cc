@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -243,6 +245,65 @@ Result<CgroupUsage> Cgroup::Usage() const {
     return SysErr(errno, "cgroup '{}'", name_);
   }
   return usage;
+}
+
+namespace {
+
+UniqueFd OpenFigure(const CgroupHierarchy* hierarchy, const std::string& group, const char* file) {
+  if (hierarchy == nullptr) return {};
+  std::string path = group + "/" + file;
+  return UniqueFd(openat(hierarchy->base.get(), path.c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+std::optional<uint64_t> ReadFigure(const UniqueFd& file, std::string_view key) {
+  if (!file) return std::nullopt;
+  std::array<char, 256> text;
+  ssize_t n = pread(file.get(), text.data(), text.size() - 1, 0);
+  if (n <= 0) return std::nullopt;
+  std::string_view content(text.data(), static_cast<size_t>(n));
+  if (!key.empty()) {
+    // At the start of a line: "oom_kill " is also the end of other keys.
+    size_t at = content.starts_with(key) ? 0 : content.find("\n" + std::string(key));
+    if (at == std::string_view::npos) return std::nullopt;
+    content.remove_prefix(at + key.size() + (content[at] == '\n' ? 1 : 0));
+  }
+  uint64_t value = 0;
+  auto parsed = std::from_chars(content.data(), content.data() + content.size(), value);
+  return parsed.ec == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::chrono::nanoseconds> CgroupMeter::Cpu() const {
+  auto value = ReadFigure(cpu_, v2_ ? "usage_usec " : "");
+  if (!value) return std::nullopt;
+  return std::chrono::nanoseconds(v2_ ? *value * 1000 : *value);
+}
+
+std::optional<uint64_t> CgroupMeter::PeakMemory() const { return ReadFigure(peak_, ""); }
+
+uint64_t CgroupMeter::OomKills() const { return ReadFigure(oom_kills_, "oom_kill ").value_or(0); }
+
+uint64_t CgroupMeter::RefusedForks() const { return ReadFigure(refused_forks_, "max ").value_or(0); }
+
+CgroupMeter Cgroup::OpenMeter() const {
+  CgroupMeter meter;
+  if (!tree_) return meter;
+  meter.v2_ = tree_->version == CgroupVersion::kV2;
+  const CgroupHierarchy* cpu = meter.v2_ ? &tree_->hierarchies.front() : tree_->With(kCpuacct);
+  meter.cpu_ = OpenFigure(cpu, name_, meter.v2_ ? "cpu.stat" : "cpuacct.usage");
+  meter.oom_kills_ = OpenFigure(tree_->With(kMemory), name_, meter.v2_ ? "memory.events" : "memory.oom_control");
+  meter.refused_forks_ = OpenFigure(tree_->With(kPids), name_, "pids.events");
+  meter.peak_ = OpenFigure(tree_->With(kMemory), name_, meter.v2_ ? "memory.peak" : "memory.max_usage_in_bytes");
+  return meter;
+}
+
+std::optional<uint64_t> Cgroup::MemoryUsed() const {
+  if (!tree_) return std::nullopt;
+  const CgroupHierarchy* memory = tree_->With(kMemory);
+  if (memory == nullptr) return std::nullopt;
+  const bool v2 = tree_->version == CgroupVersion::kV2;
+  return ReadNumber(memory->base.get(), name_, v2 ? "memory.current" : "memory.usage_in_bytes");
 }
 
 Status Cgroup::Kill() {

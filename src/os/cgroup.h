@@ -45,6 +45,23 @@ struct CgroupUsage {
   std::optional<uint64_t> pids_refused;  // forks refused by the pids limit
 };
 
+// Two figures that are read often, so that their files stay open. Empty: nobody counts.
+class CgroupMeter {
+ public:
+  std::optional<std::chrono::nanoseconds> Cpu() const;
+  std::optional<uint64_t> PeakMemory() const;
+  uint64_t OomKills() const;      // 0 where nobody counts
+  uint64_t RefusedForks() const;  // likewise
+
+ private:
+  friend class Cgroup;
+  UniqueFd cpu_;  // v1: nanoseconds; v2: cpu.stat, microseconds
+  UniqueFd peak_;
+  UniqueFd oom_kills_;
+  UniqueFd refused_forks_;
+  bool v2_ = false;
+};
+
 class Cgroup {
  public:
   Cgroup() = default;
@@ -70,6 +87,9 @@ class Cgroup {
 
   // Fails only if the group is gone.
   Result<CgroupUsage> Usage() const;
+  CgroupMeter OpenMeter() const;
+  // Charged now; nothing where no controller counts.
+  std::optional<uint64_t> MemoryUsed() const;
   // Kills every member and waits for the deaths, at most two seconds. Does not count as refused forks what the kill
   // itself refuses.
   Status Kill();

@@ -13,7 +13,7 @@
 
 namespace cella::os {
 
-constexpr size_t kMaxFdsPerMessage = 16;
+constexpr size_t kMaxFdsPerMessage = 32;
 
 Result<Pipe> MakePipe() {
   int fds[2];
@@ -92,7 +92,7 @@ Result<Received> ReceiveMessage(int socket, std::span<std::byte> buffer) {
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = control.size();
-  ssize_t n = RetryOnEintr([&] { return recvmsg(socket, &header, MSG_CMSG_CLOEXEC); });
+  ssize_t n = RetryOnEintr([&] { return recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT); });
   if (n < 0 && errno == ECONNRESET) n = 0;
   if (n < 0) return SysErr(errno, "receive a message");
   Received received;

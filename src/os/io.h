@@ -41,6 +41,7 @@ struct Received {
   size_t size = 0;  // 0: the peer is gone
   std::vector<UniqueFd> fds;
 };
+// Never waits (EAGAIN), whatever the other side may do to the flags of a description that we share.
 Result<Received> ReceiveMessage(int socket, std::span<std::byte> buffer);
 
 // The directory that holds the running program, symbolic links resolved.

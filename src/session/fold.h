@@ -1,6 +1,10 @@
 // The Result of a run is the fold of its events.
 #pragma once
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "executor/executor.h"
 
 namespace cella::session {
@@ -16,9 +20,13 @@ class ResultFold : public executor::EventSink {
 
  private:
   RunResult result_;
+  std::vector<std::pair<std::string, size_t>> shown_;  // ids of displays, and where they are
+  size_t output_bytes_ = 0;
 };
 
 // "run_" and 128 random bits.
 std::string NewRunId();
+// "ses_", likewise.
+std::string NewSessionId();
 
 }  // namespace cella::session

@@ -35,12 +35,20 @@ Json ToJsonValue(const Isolation& isolation) {
   json["proc"] = isolation.proc;
   json["limits"] = std::move(limits);
   if (!isolation.unenforced.empty()) json["unenforced"] = isolation.unenforced;
+  if (!isolation.start.empty()) json["start"] = isolation.start;
   return json;
 }
 
 Json ToJsonValue(const std::optional<RunError>& error) {
   if (!error) return nullptr;
   return Json{{"name", error->name}, {"message", error->message}, {"traceback", error->traceback}};
+}
+
+Json ToJsonValue(const MimeBundle& bundle) {
+  Json mime = Json::object();
+  for (const auto& [type, data] : bundle.data) mime[type] = data;
+  Json metadata = Json::parse(bundle.metadata, nullptr, false);
+  return Json{{"mime", std::move(mime)}, {"metadata", metadata.is_object() ? std::move(metadata) : Json::object()}};
 }
 
 double Rounded(double milliseconds) { return static_cast<double>(static_cast<int64_t>(milliseconds * 1000)) / 1000; }
@@ -71,17 +79,19 @@ std::string ToJson(const RunResult& result) {
   AddOutcome(json, result.outcome);
   json["stdout"] = result.stdout_text;
   json["stderr"] = result.stderr_text;
-  json["value"] = nullptr;
+  json["value"] = result.value ? Json(*result.value) : Json(nullptr);
   json["outputs"] = Json::array();
+  for (const MimeBundle& output : result.outputs) json["outputs"].push_back(ToJsonValue(output));
   json["error"] = ToJsonValue(result.outcome.error);
   json["files"] = Json::array();
   for (const FileChange& file : result.files) json["files"].push_back(ToJsonValue(file));
   if (!result.files_complete) json["files_complete"] = false;
   json["truncated"] = {{"stdout", result.stdout_dropped}, {"stderr", result.stderr_dropped}};
+  if (result.outputs_dropped > 0) json["truncated"]["outputs"] = result.outputs_dropped;
   json["usage"] = ToJsonValue(result.outcome.usage);
   json["state"] = ToString(result.state);
   json["isolation"] = result.isolation.executor.empty() ? Json(nullptr) : ToJsonValue(result.isolation);
-  json["checkpoint"] = "off";
+  json["checkpoint"] = result.checkpoint;
   return Dump(json);
 }
 
@@ -107,6 +117,22 @@ std::string EventEncoder::Encode(const Event& event) {
       json["type"] = "truncated";
       json["stream"] = ToString(value.stream);
       json["dropped"] = value.dropped;
+    } else if constexpr (std::is_same_v<T, ValueEvent>) {
+      json["type"] = "value";
+      json["text"] = value.text;
+      json.update(ToJsonValue(value.bundle));
+    } else if constexpr (std::is_same_v<T, DisplayEvent>) {
+      json["type"] = "display";
+      json.update(ToJsonValue(value.bundle));
+      json["display_id"] = value.display_id.empty() ? Json(nullptr) : Json(value.display_id);
+      json["update"] = value.update;
+    } else if constexpr (std::is_same_v<T, ErrorEvent>) {
+      json["type"] = "error";
+      json.update(ToJsonValue(std::optional(value.error)));
+    } else if constexpr (std::is_same_v<T, InputRequestEvent>) {
+      json["type"] = "input_request";
+      json["prompt"] = value.prompt;
+      json["password"] = value.password;
     } else if constexpr (std::is_same_v<T, FileEvent>) {
       json["type"] = "file";
       json.update(ToJsonValue(value.change));
@@ -119,6 +145,7 @@ std::string EventEncoder::Encode(const Event& event) {
       json["error"] = ToJsonValue(value.outcome.error);
       json["usage"] = ToJsonValue(value.outcome.usage);
       json["state"] = ToString(value.state);
+      json["checkpoint"] = value.checkpoint;
     }
     return true;
   };

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "executor/limits.h"
+#include "executor/local/local_session.h"
 #include "executor/local/scratch.h"
 #include "executor/plan_run.h"
 #include "executor/workspace.h"
@@ -83,6 +84,13 @@ async::Task<Result<Outcome>> LocalExecutor::Run(RunRequest request, EventSink& s
               .isolation = std::move(isolation)};
   auto outcome = co_await RunPlan(context_.loop, std::move(run), std::move(request), sink, cancel);
   co_return outcome;
+}
+
+async::Task<Result<std::unique_ptr<SessionGuest>>> LocalExecutor::Open(SessionRequest request) {
+  CO_TRY_VOID(CheckWorkdir(request.policy.workdir));
+  LocalScratch::Sweep(local_.tmpdir);
+  CO_TRY(LocalScratch scratch, LocalScratch::Create(local_.tmpdir));
+  co_return std::make_unique<LocalSession>(*this, context_.loop, std::move(scratch), std::move(request));
 }
 
 }  // namespace cella::executor

@@ -22,6 +22,7 @@ class LocalExecutor : public Executor {
   LocalExecutor(LaunchContext context, LocalHost local) : context_(std::move(context)), local_(std::move(local)) {}
 
   async::Task<Result<Outcome>> Run(RunRequest request, EventSink& sink, async::Event& cancel) override;
+  async::Task<Result<std::unique_ptr<SessionGuest>>> Open(SessionRequest request) override;
 
  private:
   Environment BaseEnvironment(const RunRequest& request, const language::Plan& plan) const;

@@ -2,65 +2,30 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <thread>
+
 #include "executor/environment.h"
 #include "executor/limits.h"
 #include "executor/plan_run.h"
+#include "executor/sandbox/guest_environment.h"
 #include "executor/sandbox/identity.h"
+#include "executor/sandbox/isolation.h"
 #include "executor/sandbox/root_tree.h"
+#include "executor/sandbox/sandbox_session.h"
 #include "executor/workspace.h"
 
 namespace cella::executor {
 namespace {
 
-Environment BaseEnvironment(const language::Plan& plan) {
-  Environment environment;
-  environment.Set("PATH", kGuestPath);
-  environment.Set("HOME", "/tmp");
-  environment.Set("USER", "user");
-  environment.Set("LOGNAME", "user");
-  environment.Set("LANG", "C.UTF-8");
-  environment.Set("TMPDIR", "/tmp");
-  if (plan.python && !plan.python->virtual_env.empty()) environment.Set("VIRTUAL_ENV", plan.python->virtual_env);
-  return environment;
-}
-
-Isolation DescribeIsolation(const Policy& policy, const LimitPlan& limits, const os::CgroupHost& cgroups,
-                            const Launch::Ready& ready) {
-  Isolation isolation;
-  isolation.executor = "sandbox";
-  isolation.namespaces = {"user", "mount", "pid", "net", "ipc", "uts", "cgroup"};
-  if (policy.network == Network::kHost) std::erase(isolation.namespaces, "net");
-  isolation.seccomp = true;
-  isolation.landlock = ready.landlock_abi;
-  isolation.cgroup = os::Name(cgroups.version());
-  isolation.network = policy.network == Network::kHost ? "host" : "none";
-  isolation.proc = ready.own_proc ? "own" : "none";
-  isolation.limits = limits.enforced;
-  isolation.unenforced = limits.unenforced;
-  return isolation;
-}
-
-// Where init has no /proc, what depends on its watch has no mechanism left.
-Status CheckWatch(const Policy& policy, LimitPlan* limits, const Launch::Ready& ready) {
-  if (ready.own_proc) return {};
-  for (const char* name : {"memory", "cpu_time"}) {
-    EnforcedLimit& limit = limits->enforced[name];
-    if (limit.by != "rlimit+watchdog") continue;
-    bool asked = std::string_view(name) == "memory" ? policy.limits.memory.asked : policy.limits.cpu_time.asked;
-    if (asked && !policy.best_effort) {
-      return Err(
-          ErrorCode::kUnsupported,
-          "the limit '{}' cannot be enforced here: there is neither a cgroup nor a /proc of its own (a container "
-          "that masks /proc); run the container with a writable cgroup, or pass --best-effort",
-          name);
-    }
-    limit.by = "rlimit";  // of each process, not of their sum
-    if (asked) limits->unenforced.emplace_back(name);
-  }
-  return {};
-}
+constexpr size_t kMaxIdleEnvironments = 16;
 
 }  // namespace
+SandboxExecutor::SandboxExecutor(LaunchContext context, PoolLimits pool)
+    : context_(std::move(context)),
+      planning_(context_.loop, 1),
+      starting_(context_.loop, std::max(1u, std::thread::hardware_concurrency())),
+      pool_(context_, starting_, pool) {}
 
 async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink& sink, async::Event& cancel) {
   const Policy policy = request.policy;
@@ -97,19 +62,70 @@ async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink&
   cgroup.CloseDoors();
   CO_TRY_VOID(CheckWatch(policy, &limits, *ready));
 
-  std::optional<os::FsIdentity> owner;
-  if (identity.mode != BuildMode::kOrdinary) owner = os::FsIdentity{identity.host_uid, identity.host_gid};
   PlanRun run{.plan = plan,
               .limits = limits,
               .launch = launch,
               .cgroup = cgroup,
-              .workspace = os::Directory(std::move(ready->workspace), owner),
+              .workspace = os::Directory(std::move(ready->workspace), WorkspaceOwner(identity)),
               .private_workspace = private_workspace,
-              .environment = BaseEnvironment(plan),
+              .environment = SandboxEnvironment(plan),
               .cwd = "/workspace",
-              .isolation = DescribeIsolation(policy, limits, context_.cgroups, *ready)};
+              .isolation = DescribeSandbox(policy, limits, context_.cgroups, *ready)};
   auto outcome = co_await RunPlan(context_.loop, std::move(run), std::move(request), sink, cancel);
   co_return outcome;
 }
+
+async::Task<Result<std::shared_ptr<WarmEnvironment>>> SandboxExecutor::WarmUp(const SessionRequest& request,
+                                                                              bool strict_memory) {
+  // One at a time: whoever waits here finds what the one before has started.
+  auto pass = co_await planning_.Enter();
+  const std::string key = PlanKey(request);
+  auto found = environments_.find(key);
+  if (found != environments_.end()) {
+    if (found->second->alive() && !found->second->plan().Stale()) co_return found->second;
+    environments_.erase(found);
+  }
+  CO_TRY(SessionPlan plan, PlanSession(context_, request, strict_memory, ++plans_));
+  const bool shareable = request.policy.workdir.empty() && request.policy.mounts.empty();
+  auto warm = co_await WarmEnvironment::Start(context_, std::move(plan), request.preload);
+  // Those that nobody uses make room.
+  if (environments_.size() >= kMaxIdleEnvironments) {
+    std::erase_if(environments_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  }
+  if (warm && shareable) environments_[key] = *warm;
+  co_return warm;
+}
+
+async::Task<Result<std::unique_ptr<SessionGuest>>> SandboxExecutor::Open(SessionRequest request) {
+  const Policy& policy = request.policy;
+  const bool private_workspace = policy.workdir.empty();
+  CO_TRY(LimitPlan limits,
+         PlanSessionLimits(policy, ObserveMachine(context_.cgroups, Confinement::kJail, private_workspace)));
+  auto warm = co_await WarmUp(request, limits.strict_memory);
+  if (!warm) co_return std::unexpected(std::move(warm.error()));
+  const bool interchangeable = policy.workdir.empty() && policy.mounts.empty();
+  std::unique_ptr<Shell> shell;
+  if (interchangeable) {
+    const std::string key = SessionPool::Key(request);
+    SessionPool::Recipe recipe{*warm, limits, request};
+    std::unique_ptr<SessionGuest> parked = pool_.TakeParked(key, recipe);
+    if (parked) co_return std::move(parked);
+    shell = pool_.TakeShell(key, warm->get());
+  }
+  // More at once would only make each of them slower.
+  auto pass = co_await starting_.Enter();
+  if (!shell) {
+    ShellLimits shell_limits{limits, policy.limits.disk.value};
+    auto made = co_await (*warm)->TakeShell(shell_limits);
+    if (!made) co_return std::unexpected(std::move(made.error()));
+    shell = std::move(*made);
+  }
+  auto session =
+      co_await SandboxSession::Open(context_, *warm, std::move(shell), std::move(limits), std::move(request));
+  if (!session) co_return std::unexpected(std::move(session.error()));
+  co_return std::unique_ptr<SessionGuest>(std::move(*session));
+}
+
+async::Task<void> SandboxExecutor::Close() { return pool_.Close(); }
 
 }  // namespace cella::executor

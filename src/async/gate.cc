@@ -1,0 +1,27 @@
+#include "async/gate.h"
+
+namespace cella::async {
+
+Task<Gate::Pass> Gate::Enter() {
+  if (free_ > 0 && waiting_.empty()) {
+    --free_;
+    co_return Pass(this);
+  }
+  auto place = waiting_.emplace(waiting_.end(), loop_);
+  // Whoever leaves hands the place over without freeing it. Somebody who is cancelled here still gets it, and gives it
+  // back at once.
+  while (!place->is_set()) (void)co_await place->Wait();
+  waiting_.erase(place);
+  co_return Pass(this);
+}
+
+void Gate::Leave() {
+  for (Event& next : waiting_) {
+    if (next.is_set()) continue;
+    next.Set();
+    return;
+  }
+  ++free_;
+}
+
+}  // namespace cella::async

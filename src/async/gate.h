@@ -1,0 +1,42 @@
+// Lets at most so many through at once; the others wait in the order in which they came.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <utility>
+
+#include "async/event.h"
+#include "async/task.h"
+
+namespace cella::async {
+
+class Gate {
+ public:
+  Gate(Loop& loop, size_t places) : loop_(loop), free_(places) {}
+
+  // A place, given back when it goes away. The gate outlives it.
+  class Pass {
+   public:
+    explicit Pass(Gate* gate) : gate_(gate) {}
+    Pass(Pass&& other) noexcept : gate_(std::exchange(other.gate_, nullptr)) {}
+    Pass& operator=(Pass&&) = delete;
+    ~Pass() {
+      if (gate_ != nullptr) gate_->Leave();
+    }
+
+   private:
+    Gate* gate_;
+  };
+
+  Task<Pass> Enter();
+  size_t waiting() const { return waiting_.size(); }
+
+ private:
+  void Leave();
+
+  Loop& loop_;
+  size_t free_;
+  std::list<Event> waiting_;
+};
+
+}  // namespace cella::async

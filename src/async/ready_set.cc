@@ -1,0 +1,85 @@
+#include "async/ready_set.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+namespace cella::async {
+namespace {
+
+constexpr int kTimer = -1;
+constexpr int kWake = -2;
+constexpr unsigned kYieldAfter = 4;
+
+Status AddTo(int epoll, int fd, int key) {
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.fd = key;
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0) return SysErr(errno, "watch a descriptor");
+  return {};
+}
+
+}  // namespace
+
+ReadySet::ReadySet(Loop& loop, UniqueFd epoll, UniqueFd timer, UniqueFd wake)
+    : epoll_(loop, std::move(epoll), Sharing::kShared), timer_(std::move(timer)), wake_(std::move(wake)) {}
+
+Result<ReadySet> ReadySet::Create(Loop& loop) {
+  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
+  UniqueFd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll || !timer || !wake) return SysErr(errno, "make a set of descriptors");
+  TRY_VOID(AddTo(epoll.get(), timer.get(), kTimer));
+  TRY_VOID(AddTo(epoll.get(), wake.get(), kWake));
+  return ReadySet(loop, std::move(epoll), std::move(timer), std::move(wake));
+}
+
+Status ReadySet::Add(int fd, int key) { return AddTo(epoll_.fd(), fd, key); }
+
+void ReadySet::Remove(int fd) { (void)epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, fd, nullptr); }
+
+void ReadySet::SetDeadline(TimePoint deadline) {
+  if (deadline == deadline_) return;
+  deadline_ = deadline;
+  itimerspec spec = {};
+  if (deadline != TimePoint::max()) {
+    // The steady clock is CLOCK_MONOTONIC. Zero would disarm.
+    auto since = std::max<std::chrono::nanoseconds>(deadline.time_since_epoch(), std::chrono::nanoseconds(1));
+    auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
+    spec.it_value.tv_sec = seconds.count();
+    spec.it_value.tv_nsec = (since - seconds).count();
+  }
+  (void)timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
+}
+
+void ReadySet::Wake() {
+  uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof one);
+}
+
+Task<std::span<const int>> ReadySet::Wait() {
+  std::array<epoll_event, 8> events;
+  int n = epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), 0);
+  // Somebody who always has something would keep the loop from everybody else.
+  const bool yields = n > 0 && ++at_once_ % kYieldAfter == 0;
+  if (n <= 0 || yields) {
+    bool readable = co_await epoll_.Readable();
+    if (readable) n = epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), 0);
+  }
+  size_t count = 0;
+  for (int i = 0; i < n; ++i) {
+    int key = events[static_cast<size_t>(i)].data.fd;
+    uint64_t drained;
+    if (key == kTimer) {
+      (void)!read(timer_.get(), &drained, sizeof drained);
+    } else if (key == kWake) {
+      (void)!read(wake_.get(), &drained, sizeof drained);
+    } else {
+      keys_[count++] = key;
+    }
+  }
+  co_return std::span<const int>(keys_).first(count);
+}
+
+}  // namespace cella::async

@@ -1,0 +1,44 @@
+// Waiting for several descriptors, a point in time and a call at once, with one wait on the loop: for a conversation
+// with many sides, where racing a task for each would cost more than the work itself. Level-triggered; a descriptor is
+// borrowed and must be removed before it closes. Used by one task at a time.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "async/descriptor.h"
+#include "async/task.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace cella::async {
+
+class ReadySet {
+ public:
+  static Result<ReadySet> Create(Loop& loop);
+  ReadySet(ReadySet&&) = default;
+
+  // `key` is the caller's name for it, not negative.
+  Status Add(int fd, int key);
+  void Remove(int fd);
+
+  // When Wait returns at the latest; TimePoint::max(): never.
+  void SetDeadline(TimePoint deadline);
+  // Ends the wait that is on, or the next one.
+  void Wake();
+
+  // The keys of what is readable (or at its end); empty at the deadline, after Wake, or when cancelled.
+  Task<std::span<const int>> Wait();
+
+ private:
+  ReadySet(Loop& loop, UniqueFd epoll, UniqueFd timer, UniqueFd wake);
+
+  Descriptor epoll_;
+  UniqueFd timer_;
+  UniqueFd wake_;
+  TimePoint deadline_ = TimePoint::max();
+  std::array<int, 8> keys_{};
+  unsigned at_once_ = 0;
+};
+
+}  // namespace cella::async

@@ -1,0 +1,54 @@
+// What a session's policy means on this machine: which interpreters, which root tree, which environment variables. The
+// same for all sessions of one policy (their limits aside), so it is made once and kept.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "executor/environment.h"
+#include "executor/launch_context.h"
+#include "executor/sandbox/identity.h"
+#include "executor/session_guest.h"
+#include "executor/spec_builder.h"
+#include "language/plan.h"
+
+namespace cella::executor {
+
+struct SessionPlan {
+  BuildIdentity identity;
+  JailSpecBuilder tree;  // complete but for what is each jail's own
+  // Languages that keep state, and how their runners are started; what the machine lacks is absent.
+  struct Interpreter {
+    language::Plan plan;
+    std::vector<std::string> argv;  // of the runner
+  };
+  std::map<std::string, Interpreter> interpreters;
+  // With the variables that the policy names. Without any it is the zygote's: nothing that a policy names (LD_PRELOAD,
+  // say) has a say in what runs before any guest.
+  Environment EnvironmentFor(const Policy& policy) const;
+  std::string no_fork;  // why Python cannot be forked from a zygote; empty: it can
+  // Files and directories whose change makes this plan (and the zygote that was started from it) stale.
+  std::vector<std::pair<std::string, int64_t>> stamps;
+
+  bool Stale() const;
+  // A directory of the host is part of the root tree, at its own path.
+  bool Shows(const std::string& directory) const;
+  std::vector<std::string> visible;
+  Environment base;       // before what languages and policies add
+  language::Plan merged;  // what the interpreters need together
+};
+
+// How a block runs under the policy. Blocks while tools are asked.
+Result<language::Plan> PlanLanguage(const LaunchContext& context, const Policy& policy, const language::Block& block);
+
+// Blocks while tools are asked. Plans of one process have different numbers: each gets a user id of its own.
+Result<SessionPlan> PlanSession(const LaunchContext& context, const SessionRequest& request, bool strict_memory,
+                                uint32_t number);
+
+// The same for two requests whose sessions can share a plan and a zygote.
+std::string PlanKey(const SessionRequest& request);
+
+}  // namespace cella::executor

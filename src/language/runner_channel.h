@@ -1,0 +1,45 @@
+// One end of the socket to a runner: frames out, frames and descriptors in, every size bounded. The reader never waits;
+// whoever owns the channel waits for fd(), on the loop.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "async/task.h"
+#include "base/result.h"
+#include "base/unique_fd.h"
+
+namespace cella::language {
+
+class RunnerChannel {
+ public:
+  RunnerChannel() = default;
+  // A stream socket, which becomes non-blocking. kInvalid: it is something else (a guest may send us anything).
+  static Result<RunnerChannel> Open(UniqueFd socket);
+
+  int fd() const { return socket_.get(); }
+  explicit operator bool() const { return static_cast<bool>(socket_); }
+
+  // Sends one payload, waiting for room. kClosed: the runner is gone.
+  async::Task<Status> Send(async::Loop& loop, std::string_view payload, async::TimePoint deadline);
+
+  enum class Arrival { kSome, kNothing, kClosed };
+  // Takes some of what has arrived. kInvalid: this is no runner.
+  Result<Arrival> Receive();
+  // The next whole payload; valid until the next call of a non-const function.
+  std::optional<std::string_view> Next();
+  // The oldest descriptor that came along; empty: none.
+  UniqueFd TakeDescriptor();
+  // Descriptors that no frame claimed.
+  void DropDescriptors() { descriptors_.clear(); }
+
+ private:
+  UniqueFd socket_;
+  std::string buffer_;
+  size_t consumed_ = 0;
+  std::deque<UniqueFd> descriptors_;
+};
+
+}  // namespace cella::language

@@ -1,0 +1,134 @@
+#include "language/runner_protocol.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "language/runner_channel.h"
+
+namespace cella::language {
+namespace {
+
+using nlohmann::json;
+
+TEST(RunnerProtocolTest, RunCarriesEverythingThatARunnerNeeds) {
+  RunnerCell cell;
+  cell.run = "run_1";
+  cell.number = 3;
+  cell.code = "print('ü')";
+  cell.stdin_text = "a\nb";
+  cell.checkpoint = CheckpointMode::kAlways;
+  json sent = json::parse(EncodeRun(cell));
+  EXPECT_EQ(sent["type"], "run");
+  EXPECT_EQ(sent["code"], "print('ü')");
+  EXPECT_EQ(sent["stdin"], "a\nb");
+  EXPECT_EQ(sent["checkpoint"], "always");
+  EXPECT_TRUE(sent["file"].is_null());
+}
+
+TEST(RunnerProtocolTest, DoneIsReadWithItsNumbersInRange) {
+  auto frame = DecodeFrame(R"({"type":"done","run":"r","status":"exit","exit_code":259,"displays_dropped":-5})");
+  ASSERT_TRUE(frame);
+  const auto& done = std::get<DoneFrame>(*frame);
+  EXPECT_EQ(done.status, DoneFrame::Status::kExit);
+  EXPECT_EQ(done.exit_code, 3);
+  EXPECT_EQ(done.displays_dropped, 0u);
+}
+
+TEST(RunnerProtocolTest, ABundleKeepsTextAndTurnsTheRestIntoText) {
+  auto frame = DecodeFrame(
+      R"({"type":"display","mime":{"text/plain":"x","application/json":{"a":1}},"metadata":{"w":2},"display_id":"i","update":true})");
+  ASSERT_TRUE(frame);
+  const auto& display = std::get<DisplayEvent>(*frame);
+  EXPECT_EQ(display.display_id, "i");
+  EXPECT_TRUE(display.update);
+  ASSERT_EQ(display.bundle.data.size(), 2u);
+  EXPECT_EQ(display.bundle.data[0].second, R"({"a":1})");
+  EXPECT_EQ(display.bundle.metadata, R"({"w":2})");
+}
+
+TEST(RunnerProtocolTest, WhatIsNoFrameIsRefused) {
+  for (const char* text : {"", "nonsense", "[]", "1", "\"done\"", "{", "\xff\xfe"}) {
+    EXPECT_FALSE(DecodeFrame(text)) << text;
+  }
+}
+
+TEST(RunnerProtocolTest, FieldsOfTheWrongTypeReadAsEmpty) {
+  auto frame = DecodeFrame(R"({"type":"error","name":5,"message":null,"traceback":["x"]})");
+  ASSERT_TRUE(frame);
+  EXPECT_EQ(std::get<ErrorEvent>(*frame).error.name, "");
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(*DecodeFrame(R"({"type":"something new"})")));
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(*DecodeFrame(R"({})")));
+}
+
+TEST(RunnerProtocolTest, DeepNestingDoesNotOverflowTheStack) {
+  std::string deep = R"({"type":"value","metadata":)" + std::string(1 << 20, '[');
+  EXPECT_FALSE(DecodeFrame(deep));
+}
+
+class RunnerChannelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    int fds[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    theirs_ = UniqueFd(fds[1]);
+    auto opened = RunnerChannel::Open(UniqueFd(fds[0]));
+    ASSERT_TRUE(opened);
+    channel_ = std::move(*opened);
+  }
+
+  void Write(std::string_view bytes) {
+    ASSERT_EQ(write(theirs_.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  }
+  static std::string Frame(std::string_view payload) {
+    auto size = static_cast<uint32_t>(payload.size());
+    return std::string(reinterpret_cast<const char*>(&size), 4) + std::string(payload);
+  }
+
+  UniqueFd theirs_;
+  RunnerChannel channel_;
+};
+
+TEST_F(RunnerChannelTest, FramesComeWholeHoweverTheyWereCut) {
+  std::string bytes = Frame("one") + Frame("") + Frame("three");
+  std::vector<std::string> frames;
+  for (char byte : bytes) {
+    Write(std::string_view(&byte, 1));
+    ASSERT_EQ(channel_.Receive().value(), RunnerChannel::Arrival::kSome);
+    if (auto frame = channel_.Next()) frames.emplace_back(*frame);
+  }
+  EXPECT_EQ(frames, (std::vector<std::string>{"one", "", "three"}));
+}
+
+TEST_F(RunnerChannelTest, TheEndIsToldAfterTheLastFrame) {
+  Write(Frame("last"));
+  theirs_.Reset();
+  EXPECT_EQ(channel_.Receive().value(), RunnerChannel::Arrival::kSome);
+  EXPECT_EQ(channel_.Next(), "last");
+  EXPECT_EQ(channel_.Receive().value(), RunnerChannel::Arrival::kClosed);
+}
+
+TEST_F(RunnerChannelTest, AFrameThatIsTooLargeIsRefusedBeforeItIsThere) {
+  std::string header = "\xff\xff\xff\x7f";
+  Write(header);
+  EXPECT_FALSE(channel_.Receive());
+}
+
+TEST_F(RunnerChannelTest, NothingIsWaitedFor) {
+  EXPECT_EQ(channel_.Receive().value(), RunnerChannel::Arrival::kNothing);
+}
+
+TEST_F(RunnerChannelTest, OnlyAStreamSocketWillDo) {
+  int fds[2];
+  ASSERT_EQ(pipe(fds), 0);
+  EXPECT_FALSE(RunnerChannel::Open(UniqueFd(fds[0])));
+  close(fds[1]);
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds), 0);
+  EXPECT_FALSE(RunnerChannel::Open(UniqueFd(fds[0])));
+  close(fds[1]);
+}
+
+}  // namespace
+}  // namespace cella::language

@@ -1,0 +1,38 @@
+#include "os/pidfd.h"
+
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <sstream>
+
+#include "os/io.h"
+
+namespace cella::os {
+
+Result<std::vector<int>> NamespacePids(int pidfd) {
+  TRY(std::string info, ReadFile(fmt::format("/proc/self/fdinfo/{}", pidfd), 4096));
+  size_t at = info.find("NSpid:");
+  if (at == std::string::npos) return Err(ErrorCode::kUnsupported, "not a pidfd");
+  std::istringstream line(info.substr(at + 6, info.find('\n', at) - at - 6));
+  std::vector<int> pids;
+  for (int pid; line >> pid;) pids.push_back(pid);
+  if (pids.empty() || pids.front() <= 0) return Err(ErrorCode::kNotFound, "the process is gone");
+  return pids;
+}
+
+bool LivesIn(int pidfd, int pid_namespace) {
+  auto pids = NamespacePids(pidfd);
+  if (!pids) return false;
+  struct stat wanted, actual;
+  if (fstat(pid_namespace, &wanted) < 0) return false;
+  if (stat(fmt::format("/proc/{}/ns/pid", pids->front()).c_str(), &actual) < 0) return false;
+  // Still alive: then the number was its own when it was looked up.
+  return wanted.st_ino == actual.st_ino && wanted.st_dev == actual.st_dev && !HasEnded(pidfd);
+}
+
+bool HasEnded(int pidfd) {
+  pollfd poll_fd = {pidfd, POLLIN, 0};
+  return poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & POLLIN) != 0;
+}
+
+}  // namespace cella::os
