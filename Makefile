@@ -25,7 +25,7 @@ endef
 unexport CODE
 export CELLA_MAKE_CODE := $(or $(value CODE),$(DEMO))
 
-.PHONY: build run test test-vm bench install uninstall format tidy lint clean help setup setup-test
+.PHONY: build run test soak test-vm bench install uninstall format tidy lint clean help setup setup-test
 
 build: setup  ## Build the release programs into build/release/bin/ (the default)
 	@tools/build.sh release programs $(if $(wildcard build/release/build.ninja),,-DCELLA_BUILD_TESTS=OFF)
@@ -33,7 +33,7 @@ build: setup  ## Build the release programs into build/release/bin/ (the default
 run: build  ## Run a demo in the sandbox, or your own: make run CODE='print(1)' [ARGS='--memory 64m']
 	@$(CELLA) run --summary $(ARGS) -c "$$CELLA_MAKE_CODE"
 
-test: lint  ## Run everything: format, layers, clang-tidy, sanitizers, unit, integration, security
+test: lint  ## Run everything: format, layers, clang-tidy, sanitizers, unit, runners, contract, integration, security
 	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON $(if $(filter true,$(CI)),-DCELLA_WERROR=ON)
 	@$(MAKE) -s run
 	@tools/check_completions.sh $(CELLA)
@@ -41,9 +41,13 @@ test: lint  ## Run everything: format, layers, clang-tidy, sanitizers, unit, int
 	@tools/build.sh asan all
 	@echo "== unit tests under the address and undefined-behaviour sanitizers" >&2
 	@ctest --test-dir build/asan --output-on-failure --no-tests=error -L '^unit$$'
-	@echo "== unit, integration and security tests of the release build" >&2
-	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^(unit|integration|security)$$' \
+	@echo "== unit, runner, contract, integration and security tests of the release build" >&2
+	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^(unit|runners|contract|integration|security)$$' \
 	  --output-junit test-results.xml
+
+soak: build  ## Open, use and close 10,000 sessions, and see that nothing is left behind (not part of test)
+	@tools/build.sh release cella-soak -DCELLA_BUILD_TESTS=ON
+	@build/release/bin/cella-soak $(or $(SESSIONS),10000)
 
 test-vm: build  ## Boot a kernel with cgroup v2 alone under QEMU, and test the limits there (not part of test)
 	@tools/setup.sh vm

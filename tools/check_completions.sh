@@ -5,7 +5,7 @@ set -euo pipefail
 cella=$1
 completions="$(dirname "${BASH_SOURCE[0]}")/../packaging/completions"
 
-wanted=$(for command in '' run doctor bench version; do
+wanted=$(for command in '' run repl doctor bench version; do
   # shellcheck disable=SC2086  # no command is no word
   "$cella" $command --help
 done | grep -oE -- '(^|[ ,[(|])--[a-z][a-z-]+' | grep -oE -- '--.*' | sort -u)

@@ -12,16 +12,17 @@ _cella() {
   done
 
   case $command in
-    '') words='run doctor bench version --help --version' ;;
+    '') words='run repl doctor bench version --help --version' ;;
     doctor) words='--json --help' ;;
-    bench) words='--json --svg --runs --python --image --help' ;;
+    bench) words='--json --svg --runs --python --image --only --live --help' ;;
     version) words='--help' ;;
-    run)
+    run | repl)
       case $prev in
         --lang) words='bash c cpp go java javascript lua perl php powershell python r ruby rust sh typescript' ;;
         --executor) words='sandbox local subprocess container inprocess' ;;
         --network) words='none host' ;;
-        --workdir | --out | --venv | --rootfs)
+        --checkpoint) words='auto always off' ;;
+        --workdir | --out | --venv | --rootfs | --images)
           compopt -o filenames
           mapfile -t COMPREPLY < <(compgen -d -- "$cur")
           return
@@ -41,16 +42,20 @@ _cella() {
           return
           ;;
         -c | --timeout | --cpu-time | --memory | --cpus | --pids | --disk | --open-files | --output-limit | \
-          --code) return ;;
+          --code | --preload | --idle-timeout | --max-lifetime) return ;;
       esac
-      if [[ -z $words && $cur != -* ]]; then
+      if [[ -z $words && $cur != -* && $command == run ]]; then
         compopt -o filenames
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
       fi
-      words=${words:-'-c --lang --executor --timeout --cpu-time --memory --cpus --pids --disk --open-files --output-limit
-        --network --env --pass-env --inherit-env --mount --workdir --file --out --venv --python --rootfs
-        --code --best-effort --json --events --summary --help'}
+      local own='-c --code --file --out --events --summary'
+      if [[ $command == repl ]]; then
+        own='--preload --checkpoint --idle-timeout --max-lifetime --images --no-history'
+      fi
+      words=${words:-"--lang --executor --timeout --cpu-time --memory --cpus --pids --disk --open-files --output-limit
+        --network --env --pass-env --inherit-env --mount --workdir --venv --python --rootfs
+        --best-effort --json --help $own"}
       ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "cli/bench_report.h"
+#include "cli/bench_sessions.h"
 #include "language/host_env.h"
 #include "language/python.h"
 #include "language/tool.h"
@@ -119,18 +120,30 @@ Status Measure(std::vector<Contender>& contenders, int runs, int null, bool prog
 }
 
 Status Bench(const BenchOptions& options) {
-  UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!null) return SysErr(errno, "open '/dev/null'");
-  TRY(std::vector<Contender> contenders, Contenders(options, null.get()));
-  TRY_VOID(Measure(contenders, options.runs, null.get(), isatty(STDERR_FILENO) == 1));
+  const bool progress = isatty(STDERR_FILENO) == 1;
   std::vector<BenchRow> rows;
-  for (Contender& contender : contenders) rows.push_back(std::move(contender.row));
+  std::string text;
+  SessionBench sessions;
+  if (options.only != "run") {
+    SessionBenchOptions session_options{options.python, options.runs, options.live, progress};
+    TRY(sessions, MeasureSessions(session_options));
+  }
+  if (options.only != "sessions") {
+    UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+    if (!null) return SysErr(errno, "open '/dev/null'");
+    TRY(std::vector<Contender> contenders, Contenders(options, null.get()));
+    TRY_VOID(Measure(contenders, options.runs, null.get(), progress));
+    for (Contender& contender : contenders) rows.push_back(std::move(contender.row));
+    text = RenderComparison(rows) + "\n";
+  }
+  if (!sessions.rows.empty()) text += RenderTable(sessions.rows, sessions.figures);
+  rows.insert(rows.end(), sessions.rows.begin(), sessions.rows.end());
   if (!options.svg.empty()) {
     UniqueFd file(open(options.svg.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (!file) return SysErr(errno, "open '{}'", options.svg);
     TRY_VOID(os::WriteAll(file.get(), RenderSvg(rows)));
   }
-  return os::WriteAll(STDOUT_FILENO, options.json ? RenderJson(rows) : RenderTable(rows));
+  return os::WriteAll(STDOUT_FILENO, options.json ? RenderJson(rows, sessions.figures) : text);
 }
 
 }  // namespace
@@ -141,7 +154,13 @@ void DeclareBenchOptions(CLI::App& command, BenchOptions* options) {
   command.add_option("--image", options->image, "Docker image to compare with (python:3-slim)");
   command.add_flag("--json", options->json, "Print JSON");
   command.add_option("--svg", options->svg, "Also write a bar chart to this file");
-  command.footer("One-shot runs of print(1), interleaved. Compare ratios, not milliseconds: machines differ.");
+  command.add_option("--only", options->only, "Measure only one part: run or sessions")
+      ->check(CLI::IsMember({"run", "sessions"}));
+  command.add_option("--live", options->live, "Sessions that live at once when memory is measured (100)")
+      ->check(CLI::Range(1, 100000));
+  command.footer(
+      "One-shot runs of print(1) beside the alternatives, interleaved; then sessions, in the engine.\n"
+      "Compare ratios, not milliseconds: machines differ.");
 }
 
 int BenchCommand(const BenchOptions& options) {

@@ -15,6 +15,8 @@ struct BenchOptions {
   std::string image = "python:3-slim";
   std::string svg;
   bool json = false;
+  std::string only;  // "run" or "sessions"; empty: both
+  int live = 100;
 };
 
 void DeclareBenchOptions(CLI::App& command, BenchOptions* options);

@@ -19,7 +19,7 @@ double Percentile(std::vector<double> samples, double share) {
   return samples[std::min(samples.size() - 1, rank == 0 ? 0 : rank - 1)];
 }
 
-std::string RenderTable(const std::vector<BenchRow>& rows) {
+std::string RenderComparison(const std::vector<BenchRow>& rows) {
   std::string text = fmt::format("{:<34} {:>9} {:>9} {:>10} {:>7}\n", "", "p50 ms", "p99 ms", "over bare", "ratio");
   const double bare = Median(rows.front());
   for (const BenchRow& row : rows) {
@@ -34,12 +34,28 @@ std::string RenderTable(const std::vector<BenchRow>& rows) {
   return text;
 }
 
-std::string RenderJson(const std::vector<BenchRow>& rows) {
+std::string RenderTable(const std::vector<BenchRow>& rows, const std::vector<BenchFigure>& figures) {
+  std::string text = fmt::format("{:<48} {:>9} {:>9}\n", "", "p50 ms", "p99 ms");
+  for (const BenchRow& row : rows) {
+    if (!row.unavailable.empty()) {
+      text += fmt::format("{:<48} {}\n", row.name, row.unavailable);
+      continue;
+    }
+    text += fmt::format("{:<48} {:>9.3f} {:>9.3f}  {}\n", row.name, Median(row), Percentile(row.milliseconds, 0.99),
+                        row.note);
+  }
+  for (const BenchFigure& figure : figures) {
+    text += fmt::format("{:<48} {:>9.1f} {}\n", figure.name, figure.value, figure.unit);
+  }
+  return text;
+}
+
+std::string RenderJson(const std::vector<BenchRow>& rows, const std::vector<BenchFigure>& figures) {
   nlohmann::ordered_json json;
   json["unit"] = "ms";
   json["rows"] = nlohmann::ordered_json::array();
   for (const BenchRow& row : rows) {
-    nlohmann::ordered_json entry{{"name", row.name}};
+    nlohmann::ordered_json entry{{"name", row.name}, {"note", row.note}};
     if (!row.unavailable.empty()) {
       entry["unavailable"] = row.unavailable;
     } else {
@@ -49,6 +65,10 @@ std::string RenderJson(const std::vector<BenchRow>& rows) {
       entry["min"] = Percentile(row.milliseconds, 0);
     }
     json["rows"].push_back(std::move(entry));
+  }
+  json["figures"] = nlohmann::ordered_json::array();
+  for (const BenchFigure& figure : figures) {
+    json["figures"].push_back({{"name", figure.name}, {"value", figure.value}, {"unit", figure.unit}});
   }
   return json.dump(2) + "\n";
 }

@@ -23,6 +23,7 @@ Result<Installation> FindInstallation() {
   Installation installation;
   TRY(installation.launcher, FirstReadable({here + "/cella-launch", here + "/../libexec/cella/cella-launch"}));
   TRY(installation.languages, FirstReadable({here + "/languages.toml", here + "/../share/cella/languages.toml"}));
+  TRY(installation.runners, FirstReadable({here + "/runners", here + "/../libexec/cella/runners"}));
   return installation;
 }
 

@@ -10,6 +10,7 @@ namespace cella::cli {
 struct Installation {
   std::string launcher;   // cella-launch
   std::string languages;  // languages.toml
+  std::string runners;    // what sessions' jails see as /run/cella
 };
 
 Result<Installation> FindInstallation();

@@ -11,12 +11,13 @@
 
 #include "cli/bench_command.h"
 #include "cli/doctor_command.h"
+#include "cli/repl_command.h"
 #include "cli/run_command.h"
 
 namespace {
 
 constexpr const char* kVersion = CELLA_VERSION;
-constexpr rlim_t kEnoughFiles = 1024;
+constexpr rlim_t kEnoughFiles = 1 << 20;
 
 // What follows the first "--" belongs to the guest's program and is none of our options.
 std::vector<std::string> TakeProgramArguments(std::vector<std::string>* arguments) {
@@ -57,6 +58,9 @@ int Main(int argc, char** argv) {
   cella::cli::BenchOptions bench_options;
   CLI::App* bench = app.add_subcommand("bench", "Measure this machine, with the alternatives beside it");
   cella::cli::DeclareBenchOptions(*bench, &bench_options);
+  cella::cli::ReplOptions repl_options;
+  CLI::App* repl = app.add_subcommand("repl", "Talk to a session that keeps its state");
+  cella::cli::DeclareReplOptions(*repl, &repl_options);
   CLI::App* version = app.add_subcommand("version", "Print the version");
 
   std::ranges::reverse(arguments);  // the order that CLI11 wants
@@ -71,6 +75,7 @@ int Main(int argc, char** argv) {
   }
   if (doctor->parsed()) return cella::cli::DoctorCommand(doctor_options);
   if (bench->parsed()) return cella::cli::BenchCommand(bench_options);
+  if (repl->parsed()) return cella::cli::ReplCommand(repl_options);
   return cella::cli::RunCommand(run_options);
 }
 
@@ -84,7 +89,7 @@ int main(int argc, char** argv) {
   sigset_t none;
   sigemptyset(&none);
   (void)sigprocmask(SIG_SETMASK, &none, nullptr);
-  // A run needs a few dozen descriptors; a guest gets its own limit.
+  // Each session needs a few dozen descriptors; a guest gets its own limit.
   rlimit files = {};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < kEnoughFiles) {
     files.rlim_cur = std::min<rlim_t>(files.rlim_max, kEnoughFiles);

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <memory>
 
 #include "async/deadline.h"
@@ -11,48 +10,18 @@
 #include "async/signals.h"
 #include "async/task_group.h"
 #include "base/units.h"
-#include "cli/installation.h"
+#include "cli/engine.h"
 #include "cli/output_sinks.h"
-#include "executor/local/local_executor.h"
-#include "executor/sandbox/sandbox_executor.h"
-#include "language/host_env.h"
 #include "session/capped_sink.h"
 #include "session/fold.h"
 #include "session/json.h"
-
-extern char** environ;
+#include "session/rejected.h"
 
 namespace cella::cli {
 namespace {
 
 // For our own last words: a terminal that is stopped does not keep us.
 constexpr auto kPatience = std::chrono::seconds(2);
-
-Outcome Rejected(const Error& error) {
-  Outcome outcome;
-  outcome.status = RunStatus::kRejected;
-  outcome.exit_code = error.code == ErrorCode::kNotFound ? kExitNotFound : kExitRejected;
-  outcome.error = RunError{"Rejected", error.message, ""};
-  return outcome;
-}
-
-std::string Value(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-executor::LocalHost ObserveLocalHost() {
-  executor::LocalHost local;
-  local.user = Value("USER");
-  local.lang = Value("LANG");
-  local.tmpdir = Value("TMPDIR").empty() ? "/tmp" : Value("TMPDIR");
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    std::string_view pair = *entry;
-    size_t equals = pair.find('=');
-    if (equals != std::string_view::npos) local.whole.emplace_back(pair.substr(0, equals), pair.substr(equals + 1));
-  }
-  return local;
-}
 
 // "sandbox: 7 namespaces, seccomp, landlock 7, cgroup v1, network none; memory 1g by cgroup, pids 128 by cgroup"
 std::string DescribeIsolation(const Isolation& isolation) {
@@ -72,35 +41,6 @@ std::string DescribeIsolation(const Isolation& isolation) {
                         memory->second.by, pids->second.value, pids->second.by);
   }
   return text;
-}
-
-// What a run needs, wired together. The executor refers to the table.
-struct Engine {
-  language::LanguageTable table;
-  std::unique_ptr<executor::Executor> executor;
-};
-
-Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind) {
-  TRY(Installation installation, FindInstallation());
-  // Before there is a second process: in a delegated cgroup the probe moves this one, which must be alone there.
-  os::CgroupHost cgroups = os::CgroupHost::Probe();
-  // The launcher starts on another processor while this one goes on.
-  TRY(executor::Launch started, executor::Launch::Start(loop, installation.launcher));
-  auto engine = std::make_unique<Engine>();
-  TRY(engine->table, language::LanguageTable::Load(installation.languages));
-  cgroups.Sweep();
-  executor::LaunchContext context{loop,
-                                  installation.launcher,
-                                  engine->table,
-                                  language::HostEnv::FromProcess(),
-                                  std::move(cgroups),
-                                  std::move(started)};
-  if (kind == ExecutorKind::kLocal) {
-    engine->executor = std::make_unique<executor::LocalExecutor>(std::move(context), ObserveLocalHost());
-  } else {
-    engine->executor = std::make_unique<executor::SandboxExecutor>(std::move(context));
-  }
-  return engine;
 }
 
 class Runner {
@@ -130,7 +70,7 @@ class Runner {
     } else {
       result = std::unexpected(std::move(engine.error()));
     }
-    Outcome outcome = result ? std::move(*result) : Rejected(result.error());
+    Outcome outcome = result ? std::move(*result) : session::Rejected(result.error());
     if (caps) co_await capped.Flush();
     Event finished = FinishedEvent{outcome, StateAfter::kNone};
     (void)co_await last.Emit(std::move(finished));

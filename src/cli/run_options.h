@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cella/policy.h"
+#include "cli/policy_options.h"
 #include "executor/executor.h"
 
 namespace CLI {
@@ -15,18 +15,15 @@ class App;
 
 namespace cella::cli {
 
-enum class ExecutorKind { kSandbox, kLocal };
 enum class Rendering { kPlain, kJson, kEvents };
 
 struct RunOptions {
-  // As typed. An empty limit or directory is not the same as none: somebody's variable was not set.
-  std::string file, code, lang, executor = "sandbox";
+  PolicyOptions policy;
+  std::string file, code, lang;
   bool has_code = false;
-  std::optional<std::string> timeout, cpu_time, memory, cpus, pids, disk, open_files, output_limit, workdir, out;
-  std::string network;
-  std::vector<std::string> env, pass_env, mounts, files;
-  bool inherit_env = false, best_effort = false, json = false, events = false, summary = false;
-  std::string venv, python, rootfs;
+  std::optional<std::string> out;
+  std::vector<std::string> files;
+  bool json = false, events = false, summary = false;
   std::vector<std::string> args;
 };
 

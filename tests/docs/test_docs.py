@@ -21,15 +21,15 @@ FILES = {
 
 
 def examples():
-    """(page, command, shown output lines): lines of code blocks that start with `cella` or `$ cella`."""
+    """(page, command, shown output lines): lines of code blocks that start with `cella`, or with `$` and call it."""
     for page in PAGES:
         for block in re.findall(r"^```\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
             lines = block.splitlines()
             for number, line in enumerate(lines):
                 prompt = line.startswith("$ ")
                 command = re.sub(r"\s{2,}#.*$", "", line.removeprefix("$ "))
-                if not command.startswith("cella ") or "[" in command:  # a synopsis is not a command
-                    continue
+                if not (prompt and "cella " in command) and (not command.startswith("cella ") or "[" in command):
+                    continue  # a synopsis is not a command
                 shown = []
                 for following in lines[number + 1 :] if prompt else []:
                     if following.startswith("$ "):

@@ -1,5 +1,6 @@
 """Makes tests/ importable, and gives every test the program in surroundings of its own."""
 
+import contextlib
 import pathlib
 import secrets
 import sys
@@ -8,6 +9,8 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import pytest  # noqa: E402
+from support.leftovers import mounts  # noqa: E402
+from support.repl import Repl  # noqa: E402
 from support.running import Run  # noqa: E402
 
 pytest_plugins = ["support.fixtures"]
@@ -28,6 +31,20 @@ def environment(home):
 @pytest.fixture(scope="session")
 def run(cella, environment):
     return Run(cella, environment)
+
+
+@pytest.fixture
+def open_session(cella, environment):
+    """`cella repl --json` with these flags. One that the test does not end is closed after it; nothing may stay."""
+    before = mounts()
+    with contextlib.ExitStack() as sessions:
+
+        def start(*flags, with_env=None, **options):
+            env = {**environment, **(with_env or {})}
+            return sessions.enter_context(Repl(cella.binary, *flags, env=env, **options))
+
+        yield start
+    assert mounts() == before
 
 
 @pytest.fixture

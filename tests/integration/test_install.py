@@ -12,6 +12,9 @@ from support.running import IS_ROOT
 LAYOUT = {
     "bin/cella": 0o755,
     "libexec/cella/cella-launch": 0o755,
+    "libexec/cella/runners/bash/runner.bash": 0o644,
+    "libexec/cella/runners/javascript/runner.js": 0o644,
+    "libexec/cella/runners/python/cella_runner/__main__.py": 0o644,
     "share/cella/languages.toml": 0o644,
     "share/doc/cella/LICENSE": 0o644,
 }
@@ -28,6 +31,8 @@ def lay_out(cella, prefix):
         (prefix / target).parent.mkdir(parents=True, exist_ok=True)
         places = [cella.binary.parent / source, cella.binary.parents[1] / target]
         shutil.copy2(next(place for place in places if place.exists()), prefix / target)
+    runners = [cella.binary.parent / "runners", cella.binary.parents[1] / "libexec/cella/runners"]
+    shutil.copytree(next(place for place in runners if place.exists()), prefix / "libexec/cella/runners")
 
 
 def assert_works(run, prefix, **options):
@@ -35,6 +40,10 @@ def assert_works(run, prefix, **options):
         argv = [str(prefix / "bin/cella"), "run", "-c", "print('installed')", "--executor", executor]
         finished = run_bounded(argv, env=run.environment, **options)
         assert (finished.exit_code, finished.stdout, finished.stderr) == (0, b"installed\n", b""), finished.describe()
+    # A session needs the runners and the library that forks them.
+    request = b'{"code": "print(6 * 7)"}\n'
+    talk = run_bounded([str(prefix / "bin/cella"), "repl", "--json"], env=run.environment, input=request, **options)
+    assert talk.exit_code == 0 and b'"stdout":"42\\n"' in talk.stdout and b'"start":"fork"' in talk.stdout, talk.describe()
 
 
 @pytest.mark.parametrize("name", ["prefix", "with space", "ümlaut", "deep/er/down"])
@@ -56,10 +65,12 @@ def test_it_runs_from_a_private_prefix(run, cella, tmp_path):
     assert_works(run, tmp_path / "private")
 
 
-@pytest.mark.parametrize("missing", ["libexec/cella/cella-launch", "share/cella/languages.toml"])
+@pytest.mark.parametrize(
+    "missing", ["libexec/cella/cella-launch", "libexec/cella/runners", "share/cella/languages.toml"]
+)
 def test_an_incomplete_installation_is_told(run, cella, tmp_path, missing):
     lay_out(cella, tmp_path)
-    (tmp_path / missing).unlink()
+    shutil.rmtree(tmp_path / missing) if (tmp_path / missing).is_dir() else (tmp_path / missing).unlink()
     finished = run_bounded([str(tmp_path / "bin/cella"), "run", "-c", "print(1)"], env=run.environment)
     assert finished.exit_code in (126, 127) and finished.stdout == b""
     assert (

@@ -46,13 +46,30 @@ cd /tmp || exit 1
 check 'an ordinary user runs without cgroups' '"by":"rlimit+watchdog"' as_user cella run --json --lang sh -c :
 check 'and is refused a share of processors' '"exit_code":126' as_user cella run --json --lang sh --cpus 1 -c :
 # A delegated group, as of systemd-run --user --scope -p Delegate=yes: the caller sits in it, alone.
+delegate() {
+  mkdir "$1"
+  echo '+memory +pids +cpu' >/sys/fs/cgroup/cgroup.subtree_control
+  chown 1500:1500 "$1" "$1/cgroup.procs" "$1/cgroup.subtree_control" "$1/cgroup.threads"
+}
 group=/sys/fs/cgroup/delegated
-mkdir $group
-echo '+memory +pids +cpu' >/sys/fs/cgroup/cgroup.subtree_control
-chown 1500:1500 $group $group/cgroup.procs $group/cgroup.subtree_control $group/cgroup.threads
+delegate $group
 check 'in a delegated group the user has cgroups' '"status":"oom".*"cgroup":"v2"' \
   in_group $group /usr/bin/setpriv --reuid=1500 --regid=1500 --clear-groups \
   cella run --json --lang sh --memory 32m --cpus 1 -c 'dd if=/dev/zero of=/tmp/x bs=1M count=100'
+
+# Sessions: forked into a group by writing to its cgroup.procs.
+talk() {
+  printf '%s\n' '{"code": "x = 41"}' '{"code": "import os; os._exit(3)"}' '{"code": "b = bytearray(10**9)"}' '{"code": "x + 1"}'
+}
+session() { talk | "$@" cella repl --json --memory 64m; }
+check 'a session is forked into its group' '"cgroup":"v2".*"start":"fork"' session env
+check 'its memory limit holds' '"status":"oom".*"state":"rolled_back"' session env
+check 'and its variables survive' '"value":"42","out' session env
+check 'the same for an ordinary user without groups' '"value":"42","out' session as_user
+# Of its own: once controllers are enabled for its children, nobody can enter the group itself.
+group=/sys/fs/cgroup/for-sessions
+delegate $group
+check 'and in a delegated group' '"cgroup":"v2".*"start":"fork"' session in_group $group /usr/bin/setpriv --reuid=1500 --regid=1500 --clear-groups
 
 check 'no group of a run is left' '^0$' sh -c "find /sys/fs/cgroup -name 'cella-*' ! -name '*supervisor' | grep -c ."
 check 'no process is left' '^0$' sh -c "ps | grep -c '[c]ella'"

@@ -23,7 +23,16 @@ done
 # Guests see /usr only.
 cp /bin/busybox "$root/usr/bin/busybox"
 for applet in sh cat dd sleep; do ln -s busybox "$root/usr/bin/$applet"; done
-cp "$programs"/{cella,cella-launch,languages.toml} "$root/cella/"
+cp -r "$programs"/{cella,cella-launch,languages.toml,runners} "$root/cella/"
+# A Python for sessions: the distribution's, with its standard library and nothing else.
+cp --parents -L /usr/bin/python3 "$root"
+ldd /usr/bin/python3 | grep -oE '/[^ ]+' | while read -r library; do cp --parents -L "$library" "$root"; done
+version=$(/usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+mkdir -p "$root/usr/lib"
+cp -r "/usr/lib/$version" "$root/usr/lib/"
+rm -rf "$root/usr/lib/$version"/{test,idlelib,lib2to3,config-*,dist-packages,ensurepip,pydoc_data}
+find "$root/usr/lib/$version/lib-dynload" -name '*.so' -exec ldd {} + 2>/dev/null | grep -oE '=> /[^ ]+' | cut -c4- | sort -u |
+  while read -r library; do cp --parents -L "$library" "$root"; done
 cp "$(command -v setpriv)" "$root/usr/bin/"
 ldd "$(command -v setpriv)" | grep -oE '/[^ ]+' | while read -r library; do cp --parents -L "$library" "$root"; done
 cp "$here/guest.sh" "$root/guest"

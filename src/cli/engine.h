@@ -1,0 +1,23 @@
+// The engine of a command, wired together: what was installed, what the machine offers, an executor over both.
+#pragma once
+
+#include <memory>
+
+#include "async/task.h"
+#include "base/result.h"
+#include "cli/policy_options.h"
+#include "executor/executor.h"
+#include "executor/sandbox/session_pool.h"
+#include "language/table.h"
+
+namespace cella::cli {
+
+struct Engine {
+  language::LanguageTable table;  // the executor refers to it
+  std::unique_ptr<executor::Executor> executor;
+};
+
+// `pool`: what the sandbox makes ahead of demand.
+Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind, executor::PoolLimits pool = {});
+
+}  // namespace cella::cli

@@ -1,0 +1,120 @@
+// What is typed behind a colon.
+#include <cstdlib>
+
+#include "base/units.h"
+#include "cli/repl/interactive.h"
+#include "language/host_path.h"
+#include "language/plan.h"
+
+namespace cella::cli {
+namespace {
+
+std::string Join(const std::vector<std::string>& words) {
+  std::string joined;
+  for (const std::string& word : words) joined += (joined.empty() ? "" : " ") + word;
+  return joined.empty() ? "none" : joined;
+}
+
+}  // namespace
+
+async::Task<void> Interactive::Obey(ColonCommand command) {
+  const std::string& name = command.name;
+  const std::string& argument = command.argument;
+  if (name == "help") {
+    co_await Print(ColonHelp());
+  } else if (name == "quit") {
+    status_ = 0;
+  } else if (name == "files") {
+    // Wherever the code has gone meanwhile. The local executor has no /workspace, and begins in its own.
+    co_await RunCell("bash", "(cd /workspace 2>/dev/null; ls -la)");
+  } else if (name == "load" && !argument.empty()) {
+    co_await Load(argument);
+  } else if (name == "info") {
+    std::string text = Info();
+    co_await Print(text);
+  } else if (name == "time" && (argument == "on" || argument == "off")) {
+    view_.set_shows_time(argument == "on");
+  } else if (name == "lang" && argument.empty()) {
+    std::string text = language_ + "\n";
+    co_await Print(text);
+  } else if (name == "lang") {
+    const language::Language* found = table_.Find(argument);
+    if (found != nullptr) {
+      language_ = found->name;
+    } else {
+      std::string text = fmt::format("there is no language '{}': known are {}", argument, table_.Names());
+      co_await view_.Complain(text);
+    }
+  } else if (name == "checkpoints") {
+    for (const std::string& each : session_.Checkpoints()) {
+      std::string text = each + "\n";
+      co_await Print(text);
+    }
+  } else if (name == "reset" || name == "checkpoint" || name == "rollback" || name == "drop") {
+    co_await ChangeState(command);
+  } else if (const language::Language* found = table_.Find(name); found != nullptr && !argument.empty()) {
+    co_await RunCell(found->name, argument);
+  } else {
+    std::string text =
+        fmt::format("there is no command ':{}{}{}': see :help", name, argument.empty() ? "" : " ", argument);
+    co_await view_.Complain(text);
+  }
+}
+
+async::Task<void> Interactive::ChangeState(const ColonCommand& command) {
+  Status status;
+  if (command.name == "reset") {
+    status = co_await session_.Reset();
+  } else if (command.argument.empty()) {
+    status = Err(ErrorCode::kInvalid, ":{} NAME", command.name);
+  } else if (command.name == "checkpoint") {
+    status = co_await session_.SaveCheckpoint(command.argument);
+  } else if (command.name == "rollback") {
+    status = co_await session_.Rollback(command.argument);
+  } else {
+    status = co_await session_.DropCheckpoint(command.argument);
+  }
+  if (status) co_return;
+  co_await view_.Complain(status.error().message);
+  if (status.error().code == ErrorCode::kClosed) co_await AskWhetherItEnded();
+}
+
+async::Task<void> Interactive::Load(std::string path) {
+  const char* home = std::getenv("HOME");
+  if (path.starts_with("~/") && home != nullptr) path.replace(0, 1, home);
+  auto code = language::ReadDataFile(path, language::kMaxCodeBytes);
+  if (!code) {
+    co_await view_.Complain(code.error().message);
+    co_return;
+  }
+  size_t dot = path.rfind('.');
+  const bool has_extension = dot != std::string::npos && path.find('/', dot) == std::string::npos;
+  const language::Language* found = has_extension ? table_.FindByExtension(path.substr(dot)) : nullptr;
+  co_await RunCell(found != nullptr ? found->name : language_, std::move(*code));
+}
+
+std::string Interactive::Info() const {
+  const Isolation& isolation = session_.isolation();
+  std::string text = fmt::format(
+      "session     {}\nexecutor    {}\nnamespaces  {}\nseccomp     {}\nlandlock    {}\ncgroup      {}\nnetwork     "
+      "{}\n",
+      session_.id(), isolation.executor, Join(isolation.namespaces), isolation.seccomp ? "yes" : "no",
+      isolation.landlock > 0 ? fmt::format("version {}", isolation.landlock) : "no", isolation.cgroup,
+      isolation.network);
+  if (!isolation.start.empty()) text += fmt::format("start       {}\n", isolation.start);
+  const Limits& limits = policy_.limits;
+  auto add = [&](const char* name, const char* key, const std::string& value) {
+    auto found = isolation.limits.find(key);
+    text += fmt::format("{:<11} {}", name, value);
+    text += found != isolation.limits.end() ? fmt::format(" ({})\n", found->second.by) : "\n";
+  };
+  add("timeout", "timeout", FormatDuration(limits.timeout.value));
+  add("cpu time", "cpu_time", FormatDuration(limits.cpu_time.value));
+  add("memory", "memory", FormatByteSize(limits.memory.value));
+  add("pids", "pids", fmt::format("{}", limits.pids.value));
+  add("disk", "disk", FormatByteSize(limits.disk.value));
+  if (!isolation.unenforced.empty()) text += fmt::format("unenforced  {}\n", Join(isolation.unenforced));
+  return text;
+}
+
+}  // namespace cella::cli

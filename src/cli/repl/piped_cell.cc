@@ -1,0 +1,62 @@
+#include "cli/repl/piped_cell.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "async/deadline.h"
+#include "async/signals.h"
+#include "async/task_group.h"
+#include "language/plan.h"
+
+namespace cella::cli {
+namespace {
+
+async::Task<Result<std::string>> ReadStandardInput(async::Loop& loop) {
+  async::Opened input = async::OpenPrivately(STDIN_FILENO, O_RDONLY);
+  if (!input.fd) co_return Err(ErrorCode::kInvalid, "standard input is closed");
+  async::Descriptor source(loop, std::move(input.fd), input.sharing);
+  std::string text;
+  std::array<char, 65536> buffer;
+  for (;;) {
+    auto n = co_await source.ReadSome(buffer);
+    if (!n) co_return std::unexpected(std::move(n.error()).WithContext("standard input"));
+    if (*n == 0) co_return std::move(text);
+    text.append(buffer.data(), *n);
+    if (text.size() > language::kMaxCodeBytes) {
+      co_return Err(ErrorCode::kInvalid, "standard input: more than {} bytes", language::kMaxCodeBytes);
+    }
+  }
+}
+
+}  // namespace
+
+async::Task<int> RunPipedCell(async::Loop& loop, session::Session& session, RunView& view, std::string language) {
+  async::StopSignals stop(loop);
+  auto first = co_await async::FirstOf(ReadStandardInput(loop), stop.Wait());
+  if (first.index() == 1) co_return kExitCancelled;
+  auto code = std::move(std::get<0>(first));
+  if (!code) {
+    co_await view.Complain(code.error().message);
+    co_return kExitRejected;
+  }
+  async::Event ended(loop);
+  Result<RunResult> result = Err(ErrorCode::kInternal, "nothing ran");
+  auto run = [&]() -> async::Task<void> {
+    session::RunInput input;
+    input.block = {std::move(language), std::move(*code)};
+    result = co_await session.Run(std::move(input), &view);
+    ended.Set();
+  };
+  async::TaskGroup group(loop);
+  group.Add(run());
+  auto second = co_await async::FirstOf(ended.Wait(), stop.Wait());
+  if (second.index() == 1) session.Cancel();
+  co_await group.Join();
+  if (result) co_return result->outcome.exit_code;
+  co_await view.Complain(result.error().message);
+  co_return kExitRejected;
+}
+
+}  // namespace cella::cli

@@ -1,0 +1,299 @@
+// Sessions through the C++ class that every surface shares, in real jails: what needs several sessions of one engine.
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "async/deadline.h"
+#include "async/task_group.h"
+#include "cli/engine.h"
+#include "session/session.h"
+
+namespace cella {
+namespace {
+
+using namespace std::chrono_literals;
+using session::Session;
+
+constexpr const char* kPython = "/usr/bin/python3";
+
+class SessionEngineTest : public testing::Test {
+ protected:
+  void Start(executor::PoolLimits pool = {}) {
+    auto engine = cli::MakeEngine(loop_, cli::ExecutorKind::kSandbox, pool);
+    ASSERT_TRUE(engine) << engine.error().message;
+    engine_ = std::move(*engine);
+  }
+
+  static session::SessionOptions Options() {
+    session::SessionOptions options;
+    options.request.policy.python = kPython;
+    return options;
+  }
+
+  async::Task<std::unique_ptr<Session>> Open(session::SessionOptions options = Options()) {
+    auto session = co_await Session::Open(loop_, *engine_->executor, std::move(options));
+    EXPECT_TRUE(session) << session.error().message;
+    co_return session ? std::move(*session) : nullptr;
+  }
+
+  static async::Task<RunResult> Run(Session& session, std::string code) {
+    session::RunInput input;
+    input.block = {"python", std::move(code)};
+    auto result = co_await session.Run(std::move(input));
+    EXPECT_TRUE(result) << result.error().message;
+    co_return result ? std::move(*result) : RunResult{};
+  }
+
+  // Runs the test's coroutine, then closes the engine.
+  template <typename Body>
+  void Do(Body body) {
+    auto all = [&]() -> async::Task<void> {
+      co_await body();
+      co_await engine_->executor->Close();
+    };
+    loop_.Run(all());
+  }
+
+  async::Loop loop_;
+  std::unique_ptr<cli::Engine> engine_;
+};
+
+// Processes whose command line holds `text`, found in /proc.
+std::set<pid_t> ProcessesWith(const std::string& text) {
+  std::set<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    pid_t pid = atoi(entry.path().filename().c_str());
+    if (pid <= 0) continue;
+    std::ifstream file(entry.path() / "cmdline");
+    std::string line((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    if (line.find(text) != std::string::npos) found.insert(pid);
+  }
+  return found;
+}
+
+TEST_F(SessionEngineTest, SessionsOfOneZygoteDrawDifferentRandomNumbers) {
+  Start();
+  Do([&]() -> async::Task<void> {
+    std::set<std::string> drawn;
+    for (int i = 0; i < 6; ++i) {
+      session::SessionOptions options = Options();
+      options.request.preload = {"numpy", "uuid"};
+      auto session = co_await Open(std::move(options));
+      if (!session) co_return;
+      for (const char* code : {"import random; random.random()", "import numpy; numpy.random.random()",
+                               "import uuid; str(uuid.uuid4())", "import os; os.urandom(8).hex()"}) {
+        RunResult result = co_await Run(*session, code);
+        EXPECT_TRUE(result.value) << code;
+        drawn.insert(result.value.value_or(""));
+      }
+      co_await session->Close();
+    }
+    EXPECT_EQ(drawn.size(), 6u * 4u);
+  });
+}
+
+TEST_F(SessionEngineTest, StateOfOneSessionIsNotSeenByAnother) {
+  Start();
+  Do([&]() -> async::Task<void> {
+    auto first = co_await Open();
+    auto second = co_await Open();
+    if (!first || !second) co_return;
+    (void)co_await Run(*first, "secret = 1; import os; os.environ['A'] = 'b'; open('f', 'w').write('x')");
+    RunResult seen =
+        co_await Run(*second, "import os; ('secret' in globals(), 'A' in os.environ, os.path.exists('f'))");
+    EXPECT_EQ(seen.value, "(False, False, False)");
+    co_await first->Close();
+    co_await second->Close();
+  });
+}
+
+TEST_F(SessionEngineTest, AKilledZygoteIsReplacedAndItsSessionsLiveOn) {
+  Start();
+  Do([&]() -> async::Task<void> {
+    std::set<pid_t> before = ProcessesWith("--zygote");
+    auto old = co_await Open();
+    if (!old) co_return;
+    (void)co_await Run(*old, "x = 41");
+    for (pid_t pid : ProcessesWith("--zygote")) {
+      // Copies of the zygote have its command line; they are in jails, and the zygote is not.
+      if (!before.contains(pid)) (void)kill(pid, 0);
+    }
+    RunResult parent = co_await Run(*old, "import os; os.getppid()");
+    EXPECT_EQ(parent.value, "0");
+    // The zygote is the first of them: it was there before any session.
+    std::set<pid_t> now = ProcessesWith("--zygote");
+    for (pid_t pid : before) now.erase(pid);
+    if (now.empty()) {
+      ADD_FAILURE() << "no zygote";
+      co_return;
+    }
+    EXPECT_EQ(kill(*now.begin(), SIGKILL), 0);
+    (void)co_await async::SleepUntil(async::Clock::now() + 50ms);
+    auto fresh = co_await Open();
+    if (!fresh) co_return;
+    RunResult works = co_await Run(*fresh, "6 * 7");
+    EXPECT_EQ(works.value, "42");
+    RunResult kept = co_await Run(*old, "x + 1");
+    EXPECT_EQ(kept.value, "42");
+    // It still rolls back, though nobody can tell any more how exactly the process ended.
+    RunResult crashed = co_await Run(*old, "import os; os.kill(os.getpid(), 11)");
+    EXPECT_EQ(crashed.outcome.status, RunStatus::kCrashed);
+    EXPECT_EQ(crashed.state, StateAfter::kRolledBack);
+    RunResult again = co_await Run(*old, "x + 2");
+    EXPECT_EQ(again.value, "43");
+    co_await old->Close();
+    co_await fresh->Close();
+  });
+}
+
+TEST_F(SessionEngineTest, PooledSessionsAreFreshAndNeverUsedTwice) {
+  Start({2, 2});
+  Do([&]() -> async::Task<void> {
+    for (int i = 0; i < 12; ++i) {
+      auto session = co_await Open();
+      if (!session) co_return;
+      RunResult seen = co_await Run(*session, "('mine' in globals(), __import__('os').listdir('.'))");
+      EXPECT_EQ(seen.value, "(False, [])") << i;
+      EXPECT_EQ(seen.checkpoint, "taken");
+      (void)co_await Run(*session, "mine = 1; open('left', 'w').write('x')");
+      co_await session->Close();
+      (void)co_await async::SleepUntil(async::Clock::now() + 15ms);
+    }
+  });
+}
+
+TEST_F(SessionEngineTest, RunsWaitForTheirTurnAndTooManyAreRefused) {
+  Start();
+  Do([&]() -> async::Task<void> {
+    session::SessionOptions options = Options();
+    options.queue = 2;
+    auto session = co_await Open(std::move(options));
+    if (!session) co_return;
+    std::vector<std::string> order;
+    int refused = 0;
+    async::TaskGroup group(loop_);
+    auto client = [&](std::string name) -> async::Task<void> {
+      session::RunInput input;
+      input.block = {"python", "import time; time.sleep(0.05); '" + name + "'"};
+      auto result = co_await session->Run(std::move(input));
+      if (result) {
+        order.push_back(result->value.value_or("?"));
+      } else {
+        EXPECT_EQ(result.error().code, ErrorCode::kExhausted);
+        ++refused;
+      }
+    };
+    for (const char* name : {"a", "b", "c", "d", "e"}) group.Add(client(name));
+    co_await group.Join();
+    EXPECT_EQ(order, (std::vector<std::string>{"'a'", "'b'", "'c'"}));
+    EXPECT_EQ(refused, 2);
+    co_await session->Close();
+  });
+}
+
+TEST_F(SessionEngineTest, AnIdleSessionEndsAndSaysWhy) {
+  Start();
+  Do([&]() -> async::Task<void> {
+    session::SessionOptions options = Options();
+    options.idle_timeout = 300ms;
+    auto session = co_await Open(std::move(options));
+    if (!session) co_return;
+    // A run is not idleness.
+    RunResult long_run = co_await Run(*session, "import time; time.sleep(0.5); 1");
+    EXPECT_EQ(long_run.value, "1");
+    EXPECT_TRUE(session->is_open());
+    (void)co_await async::SleepUntil(async::Clock::now() + 700ms);
+    EXPECT_FALSE(session->is_open());
+    auto refused = co_await session->Run({});
+    EXPECT_FALSE(refused);
+    if (!refused) EXPECT_NE(refused.error().message.find("idle"), std::string::npos) << refused.error().message;
+    co_await session->Close();
+  });
+}
+
+TEST_F(SessionEngineTest, ALifeEndsEvenWhileARunIsOn) {
+  Start();
+  Do([&]() -> async::Task<void> {
+    session::SessionOptions options = Options();
+    options.max_lifetime = 400ms;
+    auto session = co_await Open(std::move(options));
+    if (!session) co_return;
+    RunResult cut = co_await Run(*session, "import time; time.sleep(30)");
+    EXPECT_EQ(cut.outcome.status, RunStatus::kCancelled);
+    auto refused = co_await session->Run({});
+    EXPECT_FALSE(refused);
+    co_await session->Close();
+  });
+}
+
+TEST_F(SessionEngineTest, ASlowReaderSlowsTheGuestAndDoesNotKeepItAlive) {
+  // Takes 50 ms for each event.
+  class Slow : public executor::EventSink {
+   public:
+    async::Task<bool> Emit(Event) override {
+      (void)co_await async::SleepUntil(async::Clock::now() + 50ms);
+      co_return true;
+    }
+  };
+  Start();
+  Do([&]() -> async::Task<void> {
+    session::SessionOptions options = Options();
+    options.request.policy.limits.output.value = uint64_t{1} << 30;
+    auto session = co_await Open(std::move(options));
+    if (!session) co_return;
+    Slow slow;
+    session::RunInput input;
+    input.block = {"python", "while True: print('x' * 1000)"};
+    input.timeout = 1s;
+    const auto start = async::Clock::now();
+    auto result = co_await session->Run(std::move(input), &slow);
+    EXPECT_TRUE(result);
+    if (result) {
+      EXPECT_EQ(result->outcome.status, RunStatus::kTimeout);
+      // What one second of unbounded printing would be is far more.
+      EXPECT_LT(result->stdout_text.size(), size_t{16} << 20);
+    }
+    EXPECT_LT(async::Clock::now() - start, 20s);
+    co_await session->Close();
+  });
+}
+
+TEST_F(SessionEngineTest, AChangedEnvironmentGetsAFreshZygote) {
+  char name[] = "/tmp/cella-venv-XXXXXX";
+  ASSERT_NE(mkdtemp(name), nullptr);
+  const std::string venv = std::string(name) + "/venv";
+  ASSERT_EQ(system(fmt::format("{} -m venv --without-pip {}", kPython, venv).c_str()), 0);
+  std::string packages;
+  for (const auto& entry : std::filesystem::directory_iterator(venv + "/lib")) {
+    packages = entry.path().string() + "/site-packages";
+  }
+  Start();
+  Do([&]() -> async::Task<void> {
+    session::SessionOptions options = Options();
+    options.request.policy.python = "";
+    options.request.policy.venv = venv;
+    auto session = co_await Open(options);
+    if (!session) co_return;
+    RunResult missing = co_await Run(*session, "import late_package");
+    EXPECT_EQ(missing.outcome.status, RunStatus::kError);
+    co_await session->Close();
+    std::ofstream(packages + "/late_package.py") << "answer = 42\n";
+    options.request.preload = {"late_package"};
+    auto fresh = co_await Open(options);
+    if (!fresh) co_return;
+    RunResult found =
+        co_await Run(*fresh, "import sys; ('late_package' in sys.modules, sys.modules['late_package'].answer)");
+    EXPECT_EQ(found.value, "(True, 42)");
+    co_await fresh->Close();
+  });
+  std::filesystem::remove_all(name);
+}
+
+}  // namespace
+}  // namespace cella

@@ -1,0 +1,403 @@
+"""The life of a session beyond its runs: its requests, its processes, and every way in which it may end."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+from support.cella import PYTHON
+from support.descendants import Family
+from support.leftovers import cgroups_of, mounts, scratch_of
+from support.running import HAS_CGROUPS, IS_ROOT, wait_until
+from support.session_tree import SessionTree
+
+EXECUTORS = pytest.mark.parametrize("executor", ["sandbox", "local"])
+
+# Processes that do not want to go: in sessions of their own, deaf to polite signals.
+STUBBORN = """
+import os, signal, subprocess, time
+for n in range(2):
+    if os.fork() == 0:
+        os.setsid()
+        for number in (1, 2, 15): signal.signal(number, signal.SIG_IGN)
+        if os.fork() == 0: time.sleep(60)
+        time.sleep(60)
+"""
+JAIL_HAS_ENDED = "the session's jail has ended and its state is lost: open a new session"
+
+
+def assert_nothing_stays(run, session, family, before):
+    family.assert_gone()
+    assert mounts() == before
+    # The next start sweeps what the dead one could not.
+    assert run.shell("true", "--executor", "local", with_env={"TMPDIR": session.temporary})["status"] == "ok"
+    assert cgroups_of([session.pid]) == []
+    assert scratch_of([session.pid], session.temporary) == []
+
+
+def start_everything(session):
+    """State in every language, a checkpoint, background processes, a thread."""
+    session.run("x = 1")
+    assert session.ask(op="checkpoint", name="one") == {"id": 2, "ok": True}
+    session.run("y=2; sleep 60 &", language="bash")
+    session.run("var z = 3; setInterval(() => {}, 10); undefined", language="javascript")
+    session.run(STUBBORN)
+    session.run("import threading; threading.Thread(target=time.sleep, args=(60,)).start()")
+
+
+# Requests and answers
+
+
+def test_runs_are_answered_in_order(open_session):
+    session = open_session()
+    session.run("order = []")
+    numbers = [session.send(code=f"order.append({n})") for n in range(100)]
+    last = session.send(code="order == list(range(100))")
+    assert [session.next_answer()["id"] for _ in range(101)] == [*numbers, last]
+    assert session.value("len(order)") == "100"
+
+
+def test_an_interrupt_overtakes_the_queue(open_session):
+    session = open_session()
+    slow = session.send(code="print('ready', flush=True)\nimport time; time.sleep(60)", events=True)
+    queued = session.send(code="'queued'")
+    while session.answer(slow)["event"]["type"] != "stdout":
+        pass
+    assert session.ask(op="interrupt").get("ok") is True
+    answers = [session.answer(slow)]
+    while "result" not in answers[-1]:
+        answers.append(session.answer(slow))
+    assert answers[-1]["result"]["error"]["name"] == "KeyboardInterrupt"
+    assert session.answer(queued)["result"]["value"] == "'queued'"
+
+
+def test_operations_wait_for_their_turn(open_session):
+    session = open_session()
+    session.send(code="x = 'early'")
+    session.send(op="checkpoint", name="a")
+    session.send(code="x = 'late'")
+    session.send(op="rollback", name="a")
+    last = session.send(code="x")
+    assert session.answer(last)["result"]["value"] == "'early'"
+
+
+def test_events_tell_the_run_as_it_goes(open_session):
+    session = open_session()
+    code = "import sys\nprint('a', flush=True)\nprint('b', file=sys.stderr, flush=True)\ndisplay(1)\n'value'"
+    number = session.send(code=code, events=True)
+    events = []
+    while "event" in (answer := session.answer(number)):
+        events.append(answer["event"])
+    assert [event["n"] - events[0]["n"] for event in events] == list(range(len(events)))
+    kinds = [event["type"] for event in events]
+    assert kinds[0] == "started" and kinds[-1] == "finished"
+    assert sorted(kinds[1:-1]) == ["display", "stderr", "stdout", "value"]
+    # Output of one stream, displays and the value keep their order; the two streams race.
+    assert [kind for kind in kinds if kind != "stderr"] == ["started", "stdout", "display", "value", "finished"]
+    assert events[-1]["status"] == answer["result"]["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"nonsense", b"[]", b"null", b"5", b'"text"', b"{", b'{"op": "no_such_operation"}', b'{"code": "\xff"}',
+        b"[" * 5000,
+    ],
+    ids=["word", "list", "null", "number", "text", "half", "operation", "bytes", "nested"],
+)
+def test_a_line_that_is_no_request_is_refused_and_the_next_is_served(open_session, line):
+    session = open_session()
+    session.process.stdin.write(line + b"\n")
+    session.process.stdin.flush()
+    answer = session.next_answer()
+    assert answer["error"]["code"] == "invalid", answer
+    assert "op" in answer["error"]["message"]
+    assert session.value("1 + 1") == "2"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"code": 5}, {"op": 5}, {"code": "1", "language": 5}, {"code": "1", "stdin": 5}],
+    ids=["nothing", "code", "operation", "language", "stdin"],
+)
+def test_a_request_of_wrong_types_is_refused(open_session, wrong):
+    session = open_session()
+    answer = session.ask(**wrong)
+    assert answer.get("error", {}).get("code") == "invalid", answer
+    assert session.value("1 + 1") == "2"
+
+
+@pytest.mark.parametrize("timeout", [0, -1, "soon", "", [], True])
+def test_a_timeout_that_makes_no_sense_is_refused(open_session, timeout):
+    session = open_session()
+    answer = session.ask(code="x = 1", timeout=timeout)
+    assert answer["error"]["code"] == "invalid" and "timeout" in answer["error"]["message"], answer
+    assert session.value("'x' in globals()") == "False"
+
+
+def test_ids_may_be_anything(open_session):
+    session = open_session()
+    for number in ("text", 0, -1.5, [1, {"a": None}], {"b": "c"}, True):
+        session.process.stdin.write(json.dumps({"id": number, "code": "7"}).encode() + b"\n")
+        session.process.stdin.flush()
+        answer = session.next_answer()
+        assert answer["id"] == number and answer["result"]["value"] == "7"
+    session.process.stdin.write(b'{"code": "8"}\n\n   \n')
+    session.process.stdin.flush()
+    answer = session.next_answer()
+    assert "id" not in answer and answer["result"]["value"] == "8"
+
+
+# Ends
+
+
+@EXECUTORS
+def test_the_end_of_input_ends_everything(open_session, executor):
+    session = open_session("--executor", executor)
+    if executor == "sandbox":
+        start_everything(session)
+        assert len(SessionTree(session.pid).guests) >= 2
+        if HAS_CGROUPS:
+            assert cgroups_of([session.pid]), "the test looks in the wrong place"
+    else:
+        session.run("print(1)")
+        assert scratch_of([session.pid]), "the test looks in the wrong place"
+    session.close()
+
+
+@EXECUTORS
+def test_what_was_asked_before_the_end_of_input_is_answered(open_session, executor):
+    session = open_session("--executor", executor)
+    numbers = [session.send(code=f"print({n})") for n in range(5)]
+    session.process.stdin.write(b'{"id": "unfinished line", "code": "print(6)"}')
+    session.end_input()
+    assert session.finish() == 0
+    assert [session.answer(number)["result"]["stdout"] for number in numbers] == [f"{n}\n" for n in range(5)]
+    assert session.answer("unfinished line")["result"]["stdout"] == "6\n"
+
+
+def test_a_session_without_a_request_ends(open_session):
+    open_session().close()
+
+
+@EXECUTORS
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda n: n.name)
+def test_a_signal_cancels_the_run_and_ends_the_session(run, open_session, executor, number):
+    before = mounts()
+    session = open_session("--executor", executor)
+    asked = session.send(code=STUBBORN + "print('ready', flush=True)\ntime.sleep(60)", events=True)
+    while session.answer(asked)["event"]["type"] != "stdout":
+        pass
+    family = session.family()
+    session.process.send_signal(number)
+    answer = session.answer(asked)
+    while "event" in answer:
+        answer = session.answer(asked)
+    assert answer["result"]["status"] == "cancelled", answer
+    session.finish()
+    assert session.stderr == b""
+    assert cgroups_of([session.pid]) == []
+    assert_nothing_stays(run, session, family, before)
+
+
+def test_a_signal_ends_an_idle_session(run, open_session):
+    before = mounts()
+    session = open_session()
+    session.run("x = 1")
+    family = session.family()
+    session.process.send_signal(signal.SIGTERM)
+    session.finish()
+    assert cgroups_of([session.pid]) == []
+    assert_nothing_stays(run, session, family, before)
+
+
+def test_a_reader_that_goes_away_ends_the_session(cella, environment):
+    before = mounts()
+    words = [cella.binary, "repl", "--json", "--python", PYTHON]
+    with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            process.stdin.write(json.dumps({"code": STUBBORN}).encode() + b"\n")
+            process.stdin.flush()
+            assert b"result" in process.stdout.readline()
+            family = Family(process.pid)
+            process.stdout.close()
+            process.stdin.write(b'{"code": "1"}\n')
+            process.stdin.flush()
+            assert wait_until(lambda: process.poll() is not None, 5), "it goes on although nobody reads"
+        finally:
+            process.kill()
+    assert cgroups_of([process.pid]) == []
+    family.assert_gone()
+    assert mounts() == before
+
+
+@EXECUTORS
+def test_killed_with_everything_running(run, open_session, tmp_path, executor):
+    before = mounts()
+    session = open_session("--executor", executor, with_env={"TMPDIR": str(tmp_path)})
+    if executor == "sandbox":
+        start_everything(session)
+    asked = session.send(code=STUBBORN + "print('ready', flush=True)\ntime.sleep(60)", events=True)
+    while session.answer(asked)["event"]["type"] != "stdout":
+        pass
+    family = session.family()
+    session.process.kill()
+    session.finish()
+    assert_nothing_stays(run, session, family, before)
+
+
+def test_killed_at_any_moment_of_its_start(run, open_session):
+    before = mounts()
+    chance = random.Random(7)
+    for step in range(30):
+        session = open_session()
+        session.send(code=STUBBORN)
+        time.sleep(step * 0.004 + chance.random() * 0.004)
+        family = session.family()
+        session.process.kill()
+        session.finish()
+        family.assert_gone()
+    assert_nothing_stays(run, session, family, before)
+
+
+# Helpers that die
+
+
+def test_a_killed_zygote_is_replaced_and_its_guests_go_on(open_session):
+    session = open_session()
+    session.run("x = 'kept'")
+    tree = SessionTree(session.pid)
+    os.kill(tree.zygotes[0], signal.SIGKILL)
+    assert wait_until(lambda: tree.zygotes[0] not in tree.family.alive())
+    assert session.value("x") == "'kept'"
+    assert session.ask(op="reset").get("ok") is True
+    assert session.value("'x' in globals()") == "False"
+    assert SessionTree(session.pid).zygotes != tree.zygotes
+
+
+def test_after_a_zygote_was_killed_a_crash_is_still_one(open_session):
+    """Its end is known to nobody then; the state is brought back all the same."""
+    session = open_session("--checkpoint", "always")
+    session.run("x = 'kept'")
+    tree = SessionTree(session.pid)
+    os.kill(tree.zygotes[0], signal.SIGKILL)
+    assert wait_until(lambda: tree.zygotes[0] not in tree.family.alive())
+    result = session.run("import os; os.abort()")
+    assert (result["status"], result["state"]) == ("crashed", "rolled_back"), result
+    assert "channel" not in (result["error"] or {}).get("message", ""), "the code did nothing of the kind"
+    assert session.value("x") == "'kept'"
+
+
+@pytest.mark.parametrize("helper", ["maker", "init"])
+def test_a_killed_helper_ends_the_session_with_clear_words(open_session, helper):
+    session = open_session()
+    session.run("x = 1")
+    tree = SessionTree(session.pid)
+    os.kill(tree.maker if helper == "maker" else tree.inits[0], signal.SIGKILL)
+    assert wait_until(lambda: not set(tree.guests) & tree.family.alive().keys()), "its guests outlive it"
+    for code in ("x", "x"):
+        result = session.run(code)
+        assert (result["status"], result["state"]) == ("rejected", "lost"), result
+        assert result["error"]["message"] == JAIL_HAS_ENDED
+    assert session.ask(op="reset")["error"] == {"code": "closed", "message": JAIL_HAS_ENDED}
+
+
+@pytest.mark.parametrize("helper", ["maker", "init"])
+def test_a_helper_killed_during_a_run_ends_the_run(open_session, helper):
+    session = open_session()
+    asked = session.send(code="import time\nprint('ready', flush=True)\ntime.sleep(60)", events=True)
+    while session.answer(asked)["event"]["type"] != "stdout":
+        pass
+    tree = SessionTree(session.pid)
+    os.kill(tree.maker if helper == "maker" else tree.inits[0], signal.SIGKILL)
+    answer = session.answer(asked)
+    while "event" in answer:
+        answer = session.answer(asked)
+    result = answer["result"]
+    assert (result["status"], result["state"], result["stdout"]) == ("crashed", "lost", "ready\n"), result
+    assert session.run("1")["error"]["message"] == JAIL_HAS_ENDED
+
+
+# Time
+
+
+def test_an_idle_session_ends_and_says_why(open_session):
+    session = open_session("--idle-timeout", "300ms")
+    session.run("import time; time.sleep(0.6)")
+    assert session.value("1") == "1", "a run is not idleness"
+    tree = SessionTree(session.pid)
+    assert wait_until(lambda: not set(tree.guests) & tree.family.alive().keys(), 5)
+    answer = session.ask(code="1")
+    assert answer["error"]["code"] == "closed" and "idle" in answer["error"]["message"], answer
+
+
+def test_a_session_ends_after_its_lifetime_even_in_a_run(open_session):
+    session = open_session("--max-lifetime", "500ms")
+    result = session.run("import time; time.sleep(60)")
+    assert result["status"] == "cancelled", result
+    answer = session.ask(code="1")
+    assert answer["error"]["code"] == "closed" and "lived" in answer["error"]["message"], answer
+
+
+# Side by side
+
+
+def test_sessions_side_by_side_do_not_meet(open_session):
+    sessions = [open_session() for _ in range(8)]
+    for number, session in enumerate(sessions):
+        session.send(code=f"me = '{number}'\nfor place in ('', '/tmp/'): open(place + 'mine', 'w').write(me)")
+    for number, session in enumerate(sessions):
+        assert session.value("[me, open('mine').read(), open('/tmp/mine').read()]") == str([str(number)] * 3)
+        assert int(session.value("import os; sum(name.isdigit() for name in os.listdir('/proc'))")) < 8
+    for session in sessions[::2]:
+        session.close()
+    for number, session in list(enumerate(sessions))[1::2]:
+        assert session.value("me") == repr(str(number))
+
+
+def test_a_session_that_burns_its_processor_time_does_not_end_others(open_session):
+    burner, other = open_session("--cpu-time", "300ms"), open_session()
+    asked = burner.send(code="while True: pass")
+    for n in range(20):
+        assert other.value(str(n)) == str(n)
+    result = burner.answer(asked)["result"]
+    assert result["status"] == "limit" and "--cpu-time" in result["error"]["message"], result
+    assert burner.value("'here'") == "'here'", "each run has its own"
+
+
+def test_a_long_session_does_not_grow(open_session):
+    """Neither in processes nor in descriptors, whatever its runs do."""
+    session = open_session("--checkpoint", "always")
+    crash = "import os; os.abort()"
+    work = ["x = 1", crash, "x", "1/0", "import subprocess; subprocess.run(['true'])", "display(x)"]
+
+    def round_of_runs():
+        for code in work:
+            session.run(code)
+        session.run("true", language="bash")
+        session.run("puts 1", language="ruby")
+        session.ask(op="checkpoint", name="a")
+        session.ask(op="rollback", name="a")
+        session.ask(op="drop", name="a")
+        session.run("1")
+
+    def size():
+        tree = SessionTree(session.pid)
+        # The jail's own processes show their descriptors to root only.
+        counted = [session.pid, tree.maker, tree.inits[0], tree.zygotes[0]] if IS_ROOT else [session.pid]
+        return len(tree.family.alive()), [len(os.listdir(f"/proc/{pid}/fd")) for pid in counted]
+
+    for _ in range(2):
+        round_of_runs()
+    session.ask(op="reset")
+    session.run("1")
+    time.sleep(0.5)  # the checkpoint of the last run is taken after its answer
+    before = size()
+    for _ in range(10):
+        round_of_runs()
+    session.ask(op="reset")
+    session.run("1")
+    assert wait_until(lambda: size() == before, 3), f"before {before}, now {size()}"
