@@ -1,5 +1,6 @@
 // A session in a jail of its own: runners that keep state (Python forked from a zygote and checkpointed; JavaScript and
-// Bash started on first use), other languages as programs beside them, one workspace for all.
+// Bash started on first use), other languages as programs beside them, one workspace for all. In three files: runs and
+// their judgement (sandbox_session.cc), runners (session_runners.cc), checkpoints (session_checkpoints.cc).
 #pragma once
 
 #include <map>
@@ -53,6 +54,9 @@ class SandboxSession : public SessionGuest {
  private:
   SandboxSession(LaunchContext& context, std::shared_ptr<WarmEnvironment> warm, std::unique_ptr<Shell> shell,
                  LimitPlan limit_plan, SessionRequest request, async::ReadySet ready);
+
+  static constexpr const char* kCwd = "/workspace";
+  static Error JailEnded();
 
   Status OpenPipes();
   async::Task<Status> EnsureRunner(const std::string& language);

@@ -1,0 +1,136 @@
+// The part of a session that takes checkpoints and goes on from them.
+#include <fcntl.h>
+
+#include "async/descriptor.h"
+#include "executor/sandbox/sandbox_session.h"
+#include "os/pidfd.h"
+
+namespace cella::executor {
+
+// A fresh interpreter stands behind the first run.
+std::string SandboxSession::FirstCheckpoint() const {
+  return request_.checkpoint == language::CheckpointMode::kOff ? "off" : "taken";
+}
+
+// The checkpoint of the last run is on its way; the one before it goes when it is here.
+async::Task<void> SandboxSession::Settle(Runner& runner) {
+  UniqueFd own(fcntl(runner.channel.fd(), F_DUPFD_CLOEXEC, 3));
+  if (!own) co_return;
+  async::Descriptor arrival(context_.loop, std::move(own), async::Sharing::kShared);
+  bool readable = co_await arrival.Readable();
+  // If it is not a runner any more, the next run finds out.
+  if (readable && runner) settled_badly_ = !CellRun::TakeIdleFrames(parts_, runner);
+}
+
+async::Task<void> SandboxSession::StopSettling() {
+  settling_.Cancel();
+  return settling_.Join();
+}
+
+void SandboxSession::OnCheckpoint(const language::CheckpointFrame& frame, std::optional<RunnerCopy> copy) {
+  const bool taken = frame.status == "taken" && copy;
+  std::string status = taken                              ? "taken"
+                       : frame.status.starts_with("skip") ? frame.status
+                       : frame.status == "off"            ? "off"
+                                                          : "skipped: it did not arrive";
+  if (frame.name.empty()) {
+    checkpoint_status_ = std::move(status);
+    checkpoint_ = std::move(copy);
+    return;
+  }
+  // A guest may announce what nobody asked for.
+  if (frame.name != asked_name_) return;
+  arrived_ = status;
+  if (taken && (named_.contains(frame.name) || named_.size() < kMaxNamedCheckpoints)) {
+    named_[frame.name] = std::move(*copy);
+  }
+}
+
+Runner SandboxSession::Promote(RunnerCopy copy, const std::shared_ptr<Zygote>& zygote) {
+  Runner runner;
+  runner.channel = std::move(copy.channel);
+  runner.zygote = zygote;
+  auto pids = os::NamespacePids(copy.pidfd.get());
+  if (pids && pids->size() >= 2) {
+    runner.group = pids->back();
+    runner.tag = zygote ? zygote->Adopt((*pids)[pids->size() - 2]) : shell_->launch.Adopt(runner.group);
+  }
+  runner.pidfd = std::move(copy.pidfd);
+  runner.runs = 1;
+  return runner;
+}
+
+async::Task<StateAfter> SandboxSession::Recover(const std::string& language) {
+  Runner& runner = runners_[language];
+  const bool fresh = runner.runs == 0;
+  const std::shared_ptr<Zygote> zygote = runner.zygote;
+  // Whatever belonged to the run goes with it.
+  if (runner.group > 1) shell_->launch.KillGuest(runner.group);
+  Discard(&runner);
+  if (lost_) co_return StateAfter::kLost;
+  if (language != "python") co_return StateAfter::kLost;
+  std::optional<RunnerCopy> copy = std::exchange(checkpoint_, std::nullopt);
+  if (copy && !os::HasEnded(copy->pidfd.get())) {
+    runner = Promote(std::move(*copy), zygote);
+    auto covered = co_await AskForCheckpoint(runner, "");
+    if (covered) co_return StateAfter::kRolledBack;
+    Discard(&runner);
+  }
+  checkpoint_status_ = FirstCheckpoint();
+  co_return fresh ? StateAfter::kRolledBack : StateAfter::kLost;
+}
+
+async::Task<Status> SandboxSession::AskForCheckpoint(Runner& runner, const std::string& name) {
+  asked_name_ = name;
+  arrived_.clear();
+  auto status = co_await Exchange(runner, language::EncodeCheckpoint(name), name);
+  if (!status) co_return std::unexpected(std::move(status.error()));
+  co_return Status{};
+}
+
+async::Task<Status> SandboxSession::SaveCheckpoint(const std::string& name) {
+  if (name.empty() || name.size() > 64) co_return Err(ErrorCode::kInvalid, "a checkpoint has a name of 1 to 64 bytes");
+  co_await StopSettling();
+  if (!named_.contains(name) && named_.size() == kMaxNamedCheckpoints) {
+    co_return Err(ErrorCode::kExhausted, "a session keeps {} named checkpoints: drop one first", kMaxNamedCheckpoints);
+  }
+  auto ensured = co_await EnsureRunner("python");
+  if (!ensured) co_return std::unexpected(std::move(ensured.error()));
+  auto status = co_await AskForCheckpoint(runners_["python"], name);
+  if (!status) co_return std::unexpected(std::move(status.error()));
+  if (arrived_ != "taken") co_return Err(ErrorCode::kUnsupported, "no checkpoint could be taken: {}", arrived_);
+  co_return Status{};
+}
+
+async::Task<Status> SandboxSession::Rollback(const std::string& name) {
+  co_await StopSettling();
+  auto node = named_.extract(name);
+  if (node.empty()) co_return Err(ErrorCode::kNotFound, "there is no checkpoint '{}'", name);
+  if (os::HasEnded(node.mapped().pidfd.get())) {
+    co_return Err(ErrorCode::kNotFound, "the checkpoint '{}' did not survive", name);
+  }
+  Runner& runner = runners_["python"];
+  const std::shared_ptr<Zygote> zygote = runner.zygote;
+  Discard(&runner);
+  checkpoint_.reset();
+  runner = Promote(std::move(node.mapped()), zygote);
+  // It goes on from here, so another one takes its place under the name; and one stands behind the next run.
+  auto again = co_await AskForCheckpoint(runner, name);
+  if (!again) co_return std::unexpected(std::move(again.error()));
+  if (request_.checkpoint == language::CheckpointMode::kOff) co_return Status{};
+  auto covered = co_await AskForCheckpoint(runner, "");
+  co_return covered;
+}
+
+Status SandboxSession::DropCheckpoint(const std::string& name) {
+  if (named_.erase(name) == 0) return Err(ErrorCode::kNotFound, "there is no checkpoint '{}'", name);
+  return {};
+}
+
+std::vector<std::string> SandboxSession::Checkpoints() const {
+  std::vector<std::string> names;
+  for (const auto& [name, copy] : named_) names.push_back(name);
+  return names;
+}
+
+}  // namespace cella::executor
