@@ -1,0 +1,121 @@
+"""Sessions when several things happen at once, or one thing at the wrong moment."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+from support.cella import PYTHON
+
+
+def raw_session(cella, environment, *flags):
+    """Without a thread that reads: the test decides when that happens."""
+    return subprocess.Popen(
+        [str(cella.binary), "repl", "--json", "--python", str(PYTHON), *flags],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+    )
+
+
+def lines(*requests):
+    return b"".join(json.dumps(request).encode() + b"\n" for request in requests)
+
+
+def test_answers_of_several_requests_never_mix(cella, environment):
+    session = raw_session(cella, environment)
+    work = {"code": "print('x' * 300_000)", "events": True}
+    session.stdin.write(lines(*({"id": number, **work} for number in range(4)), {"id": 9, "op": "checkpoints"}))
+    session.stdin.close()
+    time.sleep(0.5)  # the pipe is full by now
+    answers = [json.loads(line) for line in session.stdout]
+    assert session.wait(20) == 0
+    results = [answer for answer in answers if "result" in answer]
+    assert [result["id"] for result in results] == [0, 1, 2, 3]
+    assert all(len(result["result"]["stdout"]) == 300_001 for result in results)
+
+
+def test_a_cancelled_run_is_answered_though_nobody_read_its_events(cella, environment):
+    session = raw_session(cella, environment)
+    session.stdin.write(lines({"id": 1, "code": "while True: print('x' * 1000)", "events": True}))
+    session.stdin.flush()
+    time.sleep(1)
+    session.stdin.write(lines({"id": 2, "op": "cancel"}, {"id": 3, "code": "6 * 7"}))
+    session.stdin.close()
+    time.sleep(1)
+    results = {answer["id"]: answer["result"] for answer in map(json.loads, session.stdout) if "result" in answer}
+    assert session.wait(20) == 0
+    assert results[1]["status"] == "cancelled"
+    assert results[3]["value"] == "42"
+
+
+def test_what_was_displayed_before_the_end_is_not_lost(open_session):
+    session = open_session()
+    result = session.run("for i in range(60): display('x' * 1500)\nprint('last')\nimport os, sys; sys.stdout.flush(); os._exit(0)")
+    assert (len(result["outputs"]), result["stdout"], result["state"]) == (60, "last\n", "rolled_back")
+
+
+def test_processor_time_is_counted_for_each_run(open_session):
+    session = open_session("--cpu-time", "2s")
+    burn = "import time\nend = time.process_time() + 0.8\nwhile time.process_time() < end: pass"
+    for _ in range(4):
+        assert session.run(burn)["status"] == "ok"
+    session.run("kept = 1")
+    assert session.run("while True: pass")["status"] == "limit"
+    assert session.value("kept") == "1"
+
+
+def test_an_earlier_victim_is_not_blamed_on_a_later_run(open_session):
+    session = open_session("--memory", "100m", "--best-effort")
+    eater = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'b = bytearray(10**9); b[:] = b\"x\" * 10**9']).returncode"
+    assert session.run(eater)["status"] == "ok"
+    result = session.run("raise ValueError('mine')")
+    assert (result["status"], result["error"]["name"]) == ("error", "ValueError")
+
+
+def test_a_cancel_that_comes_before_the_run_is_heard(open_session):
+    session = open_session()
+    first = session.send(code="sleep 20", language="bash")
+    session.send(op="cancel")
+    begin = time.monotonic()
+    assert session.answer(first)["result"]["status"] == "cancelled"
+    assert time.monotonic() - begin < 10
+    assert session.value("1 + 1") == "2"
+
+
+def test_a_stop_signal_does_not_wait_for_what_is_queued(open_session):
+    session = open_session()
+    session.run("1")
+    for _ in range(4):
+        session.send(code="import time; time.sleep(30)")
+    time.sleep(0.3)
+    begin = time.monotonic()
+    os.kill(session.pid, signal.SIGTERM)
+    session.finish(10)
+    assert time.monotonic() - begin < 8
+
+
+def test_state_that_was_lost_between_runs_is_told(open_session):
+    session = open_session("--checkpoint", "off")
+    session.run("x = 1\nimport os, threading\nthreading.Timer(0.2, os._exit, [3]).start()")
+    time.sleep(0.8)
+    result = session.run("'x' in globals()")
+    assert (result["value"], result["state"]) == ("False", "lost")
+    assert session.run("1")["state"] == "kept"
+
+
+def test_what_belonged_to_a_crashed_run_goes_with_it(open_session, token):
+    session = open_session()
+    session.run("import subprocess")
+    result = session.run(f"subprocess.Popen(['sleep', '77.{token}'])\nimport os; os._exit(3)")
+    assert (result["exit_code"], result["state"]) == (3, "rolled_back")
+    time.sleep(0.3)
+    assert session.value("import os\nany(b'77' in open(f'/proc/{p}/cmdline', 'rb').read() for p in os.listdir('/proc') if p.isdigit() and p not in (str(os.getpid()),))") == "False"
+
+
+def test_other_languages_do_not_disturb_the_watch(open_session):
+    """Without cgroups init watches the processor time of the run's group: a program's must end with it."""
+    session = open_session("--cpu-time", "1s")
+    session.run("x = 1\nimport subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'while True: pass'])")
+    assert session.run("true", language="sh")["status"] == "ok"
+    time.sleep(2.5)
+    assert session.value("child.kill(); x") == "1"
