@@ -211,7 +211,7 @@ class SessionMeter {
 Result<SessionBench> MeasureSessions(const SessionBenchOptions& options) {
   async::Loop loop;
   SessionBench bench;
-  for (std::vector<std::string> preload : {std::vector<std::string>{}, {"numpy", "pandas"}}) {
+  for (const std::vector<std::string>& preload : {std::vector<std::string>{}, {"numpy", "pandas"}}) {
     SessionMeter meter(loop, options, preload);
     TRY(bool there, loop.Run(meter.Run(&bench)));
     if (!there) bench.rows.push_back({"new session, numpy + pandas", "", {}, "not installed for this interpreter"});

@@ -33,7 +33,7 @@ std::string_view CodeName(ErrorCode code) {
 
 Json ToJson(const Error& error) { return {{"error", {{"code", CodeName(error.code)}, {"message", error.message}}}}; }
 
-std::string Line(const Json& id, Json answer) {
+std::string Line(const Json& id, const Json& answer) {
   Json line = Json::object();
   if (!id.is_null()) line["id"] = id;
   line.update(answer);
@@ -200,7 +200,7 @@ async::Task<void> JsonSession::Serve(std::string line) {
       status = std::unexpected(std::move(reply.error()));
     }
   }
-  (void)co_await out_.Write(Line(id, status ? std::move(answer) : ToJson(status.error())));
+  (void)co_await out_.Write(Line(id, status ? answer : ToJson(status.error())));
 }
 
 }  // namespace cella::cli
