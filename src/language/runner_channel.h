@@ -32,8 +32,6 @@ class RunnerChannel {
   std::optional<std::string_view> Next();
   // The oldest descriptor that came along; empty: none.
   UniqueFd TakeDescriptor();
-  // Descriptors that no frame claimed.
-  void DropDescriptors() { descriptors_.clear(); }
 
  private:
   UniqueFd socket_;

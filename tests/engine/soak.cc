@@ -15,6 +15,7 @@
 
 #include "async/task_group.h"
 #include "cli/engine.h"
+#include "session/json.h"
 #include "session/session.h"
 
 namespace cella {
@@ -99,14 +100,17 @@ async::Task<bool> Churn(async::Loop& loop, executor::Executor& executor, const s
       const bool crashes = *left % 10 == 0;
       input.block = {"python", "x = 41"};
       auto first = co_await (*session)->Run(input);
+      Result<RunResult> crashed = RunResult{};
       if (crashes) {
         input.block.code = "import os; os.kill(os.getpid(), 11)";
-        (void)co_await (*session)->Run(input);
+        crashed = co_await (*session)->Run(input);
       }
       input.block.code = "print(x); x + 1";
       auto result = co_await (*session)->Run(input);
       if (!result || result->value != "42" || result->stdout_text != "41\n") {
-        std::cerr << "wrong answer: " << (result ? result->value.value_or("none") : result.error().message) << "\n";
+        std::cerr << "wrong answer: " << (result ? session::ToJson(*result) : result.error().message) << "\nafter "
+                  << (first ? session::ToJson(*first) : first.error().message) << "\nand "
+                  << (crashed ? session::ToJson(*crashed) : crashed.error().message) << "\n";
         fine = false;
       }
       co_await (*session)->Close();

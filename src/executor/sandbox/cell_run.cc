@@ -43,7 +43,6 @@ std::optional<RunnerCopy> TakeCopy(language::RunnerChannel& channel, int pid_nam
 void CellRun::TakeCheckpoint(const CellParts& parts, Runner& runner, const language::CheckpointFrame& frame) {
   std::optional<RunnerCopy> copy;
   if (frame.status == "taken") copy = TakeCopy(runner.channel, parts.pid_namespace);
-  runner.channel.DropDescriptors();
   parts.on_checkpoint(frame, std::move(copy));
 }
 

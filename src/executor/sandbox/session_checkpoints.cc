@@ -33,6 +33,8 @@ void SandboxSession::OnCheckpoint(const language::CheckpointFrame& frame, std::o
                        : frame.status.starts_with("skip") ? frame.status
                        : frame.status == "off"            ? "off"
                                                           : "skipped: it did not arrive";
+  // The empty cell that warmed up a parked session asked for none.
+  if (frame.status == "off" && request_.checkpoint != language::CheckpointMode::kOff) return;
   if (frame.name.empty()) {
     checkpoint_status_ = std::move(status);
     checkpoint_ = std::move(copy);
