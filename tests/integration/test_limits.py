@@ -257,7 +257,8 @@ def test_processor_time_of_one_process(run, executor):
     assert result["status"] == "limit" and result["stdout"] == "before\n", result
     assert result["exit_code"] in (128 + 9, 128 + 24) and result["signal"] in (9, 24)
     assert result["error"]["message"] == "used more than 1s of processor time (--cpu-time)"
-    assert 900 <= result["usage"]["cpu_ms"] < 2500
+    # RLIMIT_CPU goes by ticks, and a busy machine (its hypervisor included) takes more of them than the precise count sees.
+    assert 500 <= result["usage"]["cpu_ms"] < 2500
 
 
 @pytest.mark.parametrize("executor", ["sandbox", "local"])
