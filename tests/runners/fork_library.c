@@ -17,8 +17,7 @@ extern void PyOS_BeforeFork(void) __attribute__((weak));
 extern void PyOS_AfterFork_Parent(void) __attribute__((weak));
 extern void PyOS_AfterFork_Child(void) __attribute__((weak));
 
-int cella_checkpoint_fork(int* pidfd, int session, int ours, int theirs, int replace) {
-  static int last = -1;
+int cella_checkpoint_fork(int* pidfd, int session, int ours, int theirs) {
   sigset_t all, before;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &before);
@@ -33,9 +32,6 @@ int cella_checkpoint_fork(int* pidfd, int session, int ours, int theirs, int rep
     if (recv(session, &byte, 1, MSG_PEEK) <= 0) _exit(0);
     struct timespec now = {0, 0};
     while (sigtimedwait(&all, 0, &now) > 0) continue;
-  } else if (pid > 0 && replace) {
-    if (last >= 0) syscall(SYS_pidfd_send_signal, last, SIGKILL, 0, 0), close(last);
-    last = fcntl(*pidfd, F_DUPFD_CLOEXEC, 400);
   }
   sigprocmask(SIG_SETMASK, &before, 0);
   return pid < 0 ? -error : (int)pid;

@@ -118,13 +118,14 @@ def test_descriptors_do_not_pile_up(session):
     assert session.run(count).value == before
 
 
-def test_the_next_automatic_copy_replaces_the_last_and_no_named_one(session):
+def test_a_copy_ends_with_its_socket_and_no_other(session):
     session.run("1", checkpoint="always")
     first = take(session)
     session.ask({"type": "checkpoint", "name": "kept", "run": None})
     named = take(session)
     session.run("2", checkpoint="always")
     second = take(session)
+    first[0].close()
     assert has_ended(first[1])
     assert not select.select([named[1], second[1]], [], [], 0.05)[0]
     for sock, pidfd in (first, named, second):

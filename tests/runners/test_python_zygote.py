@@ -70,7 +70,9 @@ def test_random_numbers_differ_between_sessions(python):
 
 def test_a_missing_preload_is_named_and_ends_the_zygote(python):
     with Zygote(python, '{"preload": ["no_such_module"]}') as zygote:
-        assert json.loads(zygote.greeting) == {"error": "ModuleNotFoundError: No module named 'no_such_module'"}
+        assert json.loads(zygote.greeting) == {
+            "error": "--preload no_such_module: ModuleNotFoundError: No module named 'no_such_module'"
+        }
         assert zygote.process.wait(20) == 1
 
 
