@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "executor/session_guest.h"
 
 namespace cella::executor {
 namespace {
@@ -153,7 +154,7 @@ Result<LimitPlan> PlanLimits(const Policy& policy, const LimitContext& context) 
 
 Result<LimitPlan> PlanSessionLimits(const Policy& policy, const LimitContext& context) {
   // The automatic checkpoint, the one that replaces it, and the named ones.
-  constexpr uint64_t kCopies = 2 + 8;
+  constexpr uint64_t kCopies = 2 + kMaxNamedCheckpoints;
   TRY(LimitPlan plan, PlanLimits(policy, context));
   // A process's own limit of time cannot start anew with each run.
   plan.exec.cpu_seconds = 0;

@@ -17,6 +17,9 @@
 
 namespace cella::executor {
 
+// Beside the automatic one.
+inline constexpr size_t kMaxNamedCheckpoints = 8;
+
 struct SessionRequest {
   Policy policy;
   std::vector<std::string> preload;  // Python modules that are imported before the session begins

@@ -14,6 +14,7 @@
 #include <new>
 
 #include "jail/fork_guest.h"
+#include "jail/id_map.h"
 #include "jail/messages.h"
 #include "jail/sys.h"
 
@@ -49,10 +50,8 @@ uint64_t DataBytes() {
 }
 
 void SetOomScore(const char* score) {
-  int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return;
-  (void)!write(fd, score, strlen(score));
-  close(fd);
+  // Where there is no /proc, the kernel chooses by size alone.
+  (void)!WriteKernelFile("/proc/self/oom_score_adj", score, Stage::kLimits);
 }
 
 // Large parts of the heap as huge pages: a fork then copies a fraction of the page tables.
@@ -248,8 +247,7 @@ __attribute__((visibility("default"))) int cella_zygote_serve(int control) {
 // A copy of the calling process as its sibling, so that nobody who waits for children meets a stranger. The copy sleeps
 // in here, having touched next to nothing, until its own socket `ours` has something to read; then it has the place of
 // the original (`ours` as `session`) and returns 0. No fork hooks run: it goes on exactly where it was. It ends when
-// the other end of `ours` closes. The original gets the copy's number and *pidfd, or -errno; with `replace`, the copy
-// before is ended.
+// the other end of `ours` closes. The original gets the copy's number and *pidfd, or -errno.
 __attribute__((visibility("default"))) int cella_checkpoint_fork(int* pidfd, int session, int ours, int theirs) {
   int settled[2];
   if (pipe2(settled, O_CLOEXEC) < 0) return -errno;

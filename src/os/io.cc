@@ -21,11 +21,19 @@ Result<Pipe> MakePipe() {
   return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
-Result<SocketPair> MakeMessageSockets() {
+namespace {
+
+Result<SocketPair> MakeSockets(int type) {
   int fds[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0) return SysErr(errno, "make a socket pair");
+  if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) < 0) return SysErr(errno, "make a socket pair");
   return SocketPair{UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
+
+}  // namespace
+
+Result<SocketPair> MakeMessageSockets() { return MakeSockets(SOCK_SEQPACKET); }
+
+Result<SocketPair> MakeStreamSockets() { return MakeSockets(SOCK_STREAM); }
 
 Result<UniqueFd> MakeMemfd(const char* name, std::span<const std::byte> content) {
   UniqueFd fd(static_cast<int>(syscall(SYS_memfd_create, name, MFD_CLOEXEC)));

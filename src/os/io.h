@@ -24,6 +24,7 @@ struct SocketPair {
 };
 // SOCK_SEQPACKET: messages keep their borders.
 Result<SocketPair> MakeMessageSockets();
+Result<SocketPair> MakeStreamSockets();
 
 // An anonymous file with this content, positioned at its start.
 Result<UniqueFd> MakeMemfd(const char* name, std::span<const std::byte> content);

@@ -21,6 +21,7 @@ namespace {
 constexpr size_t kMaxIdleEnvironments = 16;
 
 }  // namespace
+
 SandboxExecutor::SandboxExecutor(LaunchContext context, PoolLimits pool)
     : context_(std::move(context)),
       planning_(context_.loop, 1),

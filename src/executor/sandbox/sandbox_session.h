@@ -21,8 +21,6 @@
 
 namespace cella::executor {
 
-inline constexpr size_t kMaxNamedCheckpoints = 8;
-
 class SandboxSession : public SessionGuest {
  public:
   // Takes the shell over and starts the Python runner in it.

@@ -66,9 +66,7 @@ async::Task<StateAfter> SandboxSession::Recover(const std::string& language) {
   Runner& runner = runners_[language];
   const bool fresh = runner.runs == 0;
   const std::shared_ptr<Zygote> zygote = runner.zygote;
-  // Whatever belonged to the run goes with it.
-  if (runner.group > 1) shell_->launch.KillGuest(runner.group);
-  Discard(&runner);
+  Discard(&runner);  // and whatever belonged to the run
   if (lost_) co_return StateAfter::kLost;
   if (language != "python") co_return StateAfter::kLost;
   std::optional<RunnerCopy> copy = std::exchange(checkpoint_, std::nullopt);

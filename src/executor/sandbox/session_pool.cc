@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "async/deadline.h"
-
 #include "executor/sandbox/session_plan.h"
 
 namespace cella::executor {
@@ -74,16 +73,6 @@ std::unique_ptr<Shell> SessionPool::TakeShell(const std::string& key, const Warm
     if (!shell->launch.ended()) return shell;
   }
   return nullptr;
-}
-
-size_t SessionPool::parked(const std::string& key) const {
-  auto found = kinds_.find(key);
-  return found == kinds_.end() ? 0 : found->second.parked.size();
-}
-
-size_t SessionPool::shells(const std::string& key) const {
-  auto found = kinds_.find(key);
-  return found == kinds_.end() ? 0 : found->second.shells.size();
 }
 
 // True when something was made, or tried and failed: then there may be more to do.

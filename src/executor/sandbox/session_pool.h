@@ -42,9 +42,6 @@ class SessionPool {
   std::unique_ptr<SandboxSession> TakeParked(const std::string& key, const Recipe& recipe);
   std::unique_ptr<Shell> TakeShell(const std::string& key, const WarmEnvironment* warm);
 
-  size_t parked(const std::string& key) const;
-  size_t shells(const std::string& key) const;
-
   async::Task<void> Close();
 
  private:

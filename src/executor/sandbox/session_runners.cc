@@ -1,7 +1,5 @@
 // The part of a session that starts, addresses and ends its runners.
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/socket.h>
 
 #include <array>
 
@@ -18,17 +16,6 @@ using namespace std::chrono_literals;
 constexpr auto kAnswerPatience = 10s;
 constexpr uint64_t kValueLimit = uint64_t{1} << 20;
 
-struct StreamSockets {
-  UniqueFd ours;
-  UniqueFd theirs;
-};
-
-Result<StreamSockets> MakeStreamSockets() {
-  int fds[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0) return SysErr(errno, "make a socket pair");
-  return StreamSockets{UniqueFd(fds[0]), UniqueFd(fds[1])};
-}
-
 }  // namespace
 
 Error SandboxSession::JailEnded() {
@@ -39,7 +26,6 @@ async::Task<Status> SandboxSession::EnsureRunner(const std::string& language) {
   lost_ = lost_ || shell_->launch.ended();
   if (lost_) co_return std::unexpected(JailEnded());
   if (runners_[language]) co_return Status{};
-  // Braces of two kinds of task do not mix.
   Result<Runner> runner = Err(ErrorCode::kInternal, "no runner");
   if (language == "python" && warm_->forks()) {
     runner = co_await ForkRunner();
@@ -59,7 +45,7 @@ async::Task<Status> SandboxSession::EnsureRunner(const std::string& language) {
 }
 
 async::Task<Result<Runner>> SandboxSession::ForkRunner() {
-  CO_TRY(StreamSockets sockets, MakeStreamSockets());
+  CO_TRY(os::SocketPair sockets, os::MakeStreamSockets());
   const std::array<int, 3> stdio = {null_.get(), out_.write.get(), err_.write.get()};
   if (shell_->launch.ended()) {
     lost_ = true;
@@ -84,7 +70,7 @@ async::Task<Result<Runner>> SandboxSession::ExecRunner(const std::string& langua
     if (!plan) co_return std::unexpected(std::move(plan.error()));
     co_return Err(ErrorCode::kUnsupported, "'{}' was not there when the session began: open a new one", language);
   }
-  CO_TRY(StreamSockets sockets, MakeStreamSockets());
+  CO_TRY(os::SocketPair sockets, os::MakeStreamSockets());
   const std::array<int, 3> stdio = {null_.get(), out_.write.get(), err_.write.get()};
   ExecRequest request;
   request.argv = interpreter->second.argv;
