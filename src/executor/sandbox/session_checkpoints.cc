@@ -77,7 +77,10 @@ async::Task<StateAfter> SandboxSession::Recover(const std::string& language) {
     Discard(&runner);
   }
   checkpoint_status_ = FirstCheckpoint();
-  co_return fresh ? StateAfter::kRolledBack : StateAfter::kLost;
+  if (!fresh) co_return StateAfter::kLost;
+  // A new one is as good; but whoever ended it may have ended the whole jail, and then there is none.
+  auto renewed = co_await EnsureRunner(language);
+  co_return renewed ? StateAfter::kRolledBack : StateAfter::kLost;
 }
 
 async::Task<Status> SandboxSession::AskForCheckpoint(Runner& runner, const std::string& name) {
