@@ -43,9 +43,13 @@ Failure SetDescriptors(const ForkSpec& spec, const int* fds, int* session) {
   int wanted = static_cast<int>(std::min<uint64_t>(kHighFd, limit / 2));
   *session = fcntl(fds[kForkSession], F_DUPFD_CLOEXEC, wanted);
   if (*session < 0) return Fail(Stage::kDescriptors, "session");
+  // Nothing is open above it but what came in the request.
   auto kept = static_cast<unsigned>(*session);
-  if (kept > 3 && sys::CloseRange(3, kept - 1, 0) < 0) return Fail(Stage::kDescriptors);
-  return sys::CloseRange(kept + 1, ~0u, 0) < 0 ? Fail(Stage::kDescriptors) : kOk;
+  if (sys::CloseRange(kept + 1, ~0u, 0) < 0) return Fail(Stage::kDescriptors);
+  for (int i = 0; i < 3; ++i) {
+    if (fcntl(i, F_DUPFD_CLOEXEC, *session + 1 + i) != *session + 1 + i) return Fail(Stage::kDescriptors, "spare");
+  }
+  return kept > 3 && sys::CloseRange(3, kept - 1, 0) < 0 ? Fail(Stage::kDescriptors) : kOk;
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ namespace cella::jail {
 Failure AimAtPidNamespace(const ForkSpec& spec, const int* fds, int fd_count);
 
 // In the newborn. `fds` as in ForkFd; `data_base` is what the zygote's own data takes. On success only the standard
-// streams and *session are open, and *session is the session's socket at a high number.
+// streams and *session are open, the session's socket at a high number; the three numbers above it are duplicates of
+// the standard streams, to repair them from.
 Failure MoveIn(const ForkSpec& spec, const int* fds, uint64_t data_base, int* session);
 
 }  // namespace cella::jail

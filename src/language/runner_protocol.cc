@@ -112,6 +112,8 @@ std::string EncodeRun(const RunnerCell& cell) {
   return Dump(json);
 }
 
+std::string EncodeRehearse() { return R"({"type":"rehearse"})"; }
+
 std::string EncodeInputReply(const std::optional<std::string>& text) {
   return text ? Dump({{"type", "input_reply"}, {"text", *text}}) : R"({"type":"input_reply","eof":true})";
 }

@@ -44,7 +44,8 @@ struct RunnerCell {
 std::string EncodeConfigure(const RunnerConfiguration& configuration);
 std::string EncodeRun(const RunnerCell& cell);
 std::string EncodeInputReply(const std::optional<std::string>& text);  // nothing: end of file
-std::string EncodeCheckpoint(const std::string& name);                 // empty: the automatic one
+std::string EncodeRehearse();
+std::string EncodeCheckpoint(const std::string& name);  // empty: the automatic one
 
 enum class Question { kComplete, kInspect, kIsComplete };
 std::string EncodeQuestion(Question question, std::string_view code, size_t cursor);

@@ -1,7 +1,6 @@
 // libcella_fork.so: the jail's door for a Python zygote, loaded with ctypes.PyDLL (which keeps the interpreter's lock).
 // The zygote hands its thread over to cella_zygote_serve, which forks on request; in each newborn that call returns,
 // inside the jail. cella_checkpoint_fork is for the runner, later, in the jail.
-#include <dlfcn.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -24,20 +23,6 @@ namespace {
 
 constexpr int kMaxChildren = 8192;
 constexpr int kReapedPerTurn = 256;
-
-// What Python must do around a fork; looked up in the program that loaded us.
-struct PythonHooks {
-  void (*before)() = nullptr;
-  void (*after_parent)() = nullptr;
-  void (*after_child)() = nullptr;
-
-  bool Find() {
-    before = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "PyOS_BeforeFork"));
-    after_parent = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "PyOS_AfterFork_Parent"));
-    after_child = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "PyOS_AfterFork_Child"));
-    return before != nullptr && after_parent != nullptr && after_child != nullptr;
-  }
-};
 
 // Memory that the interpreter has before any guest does anything: a guest's own limit comes on top.
 uint64_t DataBytes() {
@@ -88,8 +73,8 @@ class Zygote {
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, &mask_before_);
     int signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (!hooks_.Find() || signals < 0) {
-      SendFailure(control_, {Stage::kRequest, ENOSYS, "the interpreter exports no fork hooks"});
+    if (signals < 0) {
+      SendFailure(control_, Fail(Stage::kRequest, "signalfd"));
       return -1;
     }
     CollapseHeap();
@@ -125,7 +110,8 @@ class Zygote {
     Failure failure = AimAtPidNamespace(request.fork, fds, count);
     pid_t pid = -1;
     if (!failure) {
-      hooks_.before();
+      // Without the hooks that Python has for a fork: they renew the locks of threads, and here is only one thread,
+      // which holds none. They would cost each newborn some two hundred pages.
       pid = fork();
       if (pid == 0) {
         failure = MoveIn(request.fork, fds, data_base_, session);
@@ -135,11 +121,9 @@ class Zygote {
           _exit(127);
         }
         sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
-        hooks_.after_child();
         return true;
       }
       if (pid < 0) failure = Fail(Stage::kFork);
-      hooks_.after_parent();
     }
     if (failure) {
       Tell(failure, request.tag);
@@ -226,7 +210,6 @@ class Zygote {
   };
 
   int control_;
-  PythonHooks hooks_;
   sigset_t mask_before_ = {};
   uint64_t data_base_ = 0;
   bool more_to_reap_ = false;  // a storm of them must not keep us from serving

@@ -13,10 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-extern void PyOS_BeforeFork(void) __attribute__((weak));
-extern void PyOS_AfterFork_Parent(void) __attribute__((weak));
-extern void PyOS_AfterFork_Child(void) __attribute__((weak));
-
 int cella_checkpoint_fork(int* pidfd, int session, int ours, int theirs) {
   sigset_t all, before;
   sigfillset(&all);
@@ -46,7 +42,6 @@ int cella_zygote_serve(int control) {
     if (recvmsg(control, &message, MSG_CMSG_CLOEXEC) <= 0) return -1;
     int fds[5];
     memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fds);
-    PyOS_BeforeFork();
     pid_t pid = fork();
     if (pid == 0) {
       for (int fd = 0; fd < 3; ++fd) dup2(fds[1 + fd], fd), close(fds[1 + fd]);
@@ -54,10 +49,11 @@ int cella_zygote_serve(int control) {
       if (write(fds[4], &pid, sizeof pid) < 0) _exit(1);
       close(fds[4]);
       close(control);
-      PyOS_AfterFork_Child();
-      return fds[0];
+      int session = fcntl(fds[0], F_DUPFD_CLOEXEC, 500);
+      for (int fd = 0; fd < 3; ++fd) dup3(fd, session + 1 + fd, O_CLOEXEC);
+      close(fds[0]);
+      return session;
     }
-    PyOS_AfterFork_Parent();
     for (int index = 0; index < 5; ++index) close(fds[index]);
     while (waitpid(-1, 0, WNOHANG) > 0) continue;
   }

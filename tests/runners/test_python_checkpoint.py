@@ -87,7 +87,7 @@ def test_a_sleeping_copy_takes_no_signals_and_no_part_in_waiting(session):
 
 def test_frames_of_a_checkpoint(session):
     outcome = session.run("1", checkpoint="off")
-    assert outcome.checkpoint == {"type": "checkpoint", "name": None, "run": "run_1", "status": "off", "fork_us": 0}
+    assert outcome.of("checkpoint") == []
     assert session.descriptors == []
     frame = session.run("1", checkpoint="auto").checkpoint
     assert frame["status"] == "taken" and frame["fork_us"] > 0 and frame["run"] == "run_2"

@@ -86,6 +86,32 @@ def test_a_thread_in_the_zygote_is_refused(python, tmp_path):
         assert zygote.process.wait(20) == 1
 
 
+def test_fork_hooks_of_preloaded_modules_are_called_in_each_session(python, tmp_path):
+    (tmp_path / "hooked.py").write_text(
+        "import os\ncalls = []\n"
+        "os.register_at_fork(before=lambda: calls.append('before'), after_in_child=lambda: calls.append('child'))\n"
+    )
+    with Zygote(python, json.dumps({"preload": ["hooked"]}), cwd=str(tmp_path)) as zygote:
+        for _ in range(2):
+            with zygote.fork() as session:
+                session.configure()
+                assert session.run("import hooked; hooked.calls").value == "['before', 'child']"
+                assert session.run("import os; os.register_at_fork.__name__").value == "'register_at_fork'"
+
+
+def test_a_fork_by_the_guest_calls_hooks_as_ever(python):
+    code = (
+        "import os, threading\n"
+        "os.register_at_fork(after_in_child=lambda: os._exit(7))\n"
+        "pid = os.fork()\n"
+        "os.waitpid(pid, 0)[1] >> 8"
+    )
+    with Zygote(python) as zygote, zygote.fork() as session:
+        session.configure()
+        assert session.run(code).value == "7"
+        assert session.run("threading.main_thread().native_id == os.getpid()").value == "True"
+
+
 def test_an_interrupt_reaches_a_fork(python):
     with Zygote(python) as zygote, zygote.fork() as runner:
         runner.configure()

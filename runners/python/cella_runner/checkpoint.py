@@ -66,12 +66,9 @@ class Checkpoints:
         except (ImportError, OSError, AttributeError) as error:
             self._missing = "skipped: the checkpoint library is not there (%s)" % error
 
-    def after_run(self, run, mode) -> bool:
+    def after_run(self, run, always: bool) -> bool:
         """True where one was taken and this is not the copy."""
-        if mode == "off" or mode is None:
-            self._report(None, run, "off")
-            return False
-        return self._take(None, run, mode == "always")
+        return self._take(None, run, always)
 
     def named(self, name):
         self._take(name, None, True)

@@ -23,7 +23,9 @@ from .streams import Streams
 
 LIBRARY = "/run/cella/libcella_fork.so"
 DEFAULT_VALUE_LIMIT = 1 << 20
-REHEARSAL = {"run": None, "number": 0, "code": "None", "checkpoint": None}
+COURTESY_SECONDS = 0.001
+REHEARSAL_NAME = "__cella_rehearsal__"
+REHEARSAL = {"run": None, "number": 0, "code": REHEARSAL_NAME + " = 0\n" + REHEARSAL_NAME, "checkpoint": None}
 
 
 class Session:
@@ -58,12 +60,18 @@ class Session:
             "inspect": self._inspect,
             "is_complete": self._is_complete,
             "checkpoint": self._checkpoint,
+            "rehearse": self._rehearse,
         }
 
     def open(self, fd: int):
         """In the process that is to be the runner, with descriptors 0-2 in place."""
         self.channel.open(fd)
         self.streams.open()
+
+    def adopt(self, fd: int):
+        """In a zygote's child, where the library has put duplicates of 0-2 right above the socket."""
+        self.channel.adopt(fd)
+        self.streams.adopt([fd + 1, fd + 2, fd + 3])
 
     def close(self):
         self.channel.close()
@@ -115,17 +123,28 @@ class Session:
         done = {"type": "done", "run": run, "status": status, "exit_code": exit_code, "displays_dropped": dropped}
         done["cpu_us"] = (process_time_ns() - begin) // 1000
         self.channel.send(done)
-        if self.checkpoints.after_run(run, frame.get("checkpoint")) and not self.channel.readable(0):
-            self._rehearse()
+        mode = frame.get("checkpoint")
+        if mode == "auto" or mode == "always":
+            # Whoever waits for the answer may share this processor, and comes first.
+            busy = self.channel.readable(COURTESY_SECONDS)
+            if self.checkpoints.after_run(run, mode == "always") and not busy and not self.channel.readable(0):
+                self._rehearse()
 
-    def _rehearse(self):
-        """Runs an empty cell that nobody hears of. Every page that a run writes to is shared with the checkpoint now and
-        must be copied first: better here, while nobody waits, than in the next run."""
+    def _rehearse(self, frame=None):
+        """Runs a cell that nobody hears of. Every page that a run writes to is shared with the zygote or with a
+        checkpoint and must be copied first: better here, while nobody waits, than in the next run."""
+        names = builtins.__dict__
+        last_value = names.get("_", self)
         self.channel.muted = True
         try:
             self._run(REHEARSAL)
         finally:
             self.channel.muted = False
+            self.namespace.pop(REHEARSAL_NAME, None)
+            if last_value is self:
+                names.pop("_", None)
+            else:
+                names["_"] = last_value
 
     def _run_cell(self, frame):
         """(status, exit code, error frame or None); nothing of the cell's values is left referenced."""

@@ -61,6 +61,9 @@ class Streams:
         """Once descriptors 0-2 are the session's."""
         self._spares = [to_high_descriptor(fd) for fd in range(3)]
 
+    def adopt(self, spares):
+        self._spares = spares
+
     def close(self):
         for spare in self._spares:
             os.close(spare)

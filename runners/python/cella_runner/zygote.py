@@ -1,7 +1,8 @@
 """The zygote: everything is imported and warm here, and each session is a fork of it.
 
 A session is prepared as far as it can be before the fork, since each page that a child touches is copied. What the
-warm-up leaves behind (names, sources, values) goes with the scratch session it ran in.
+warm-up leaves behind (names, sources, values) goes with the scratch session it ran in. For the same reason the fork runs
+none of the hooks that Python has for it: those of the standard library renew the locks of threads that are not there.
 """
 
 import _signal
@@ -15,6 +16,7 @@ import socket
 import struct
 import sys
 import threading
+from _thread import get_native_id
 
 from .session import Session
 
@@ -29,7 +31,8 @@ WARM_CELLS = (
 )
 
 
-DEFAULT_SIGNALS = tuple(int(number) for number in (_signal.SIGCHLD, _signal.SIGTERM, _signal.SIGHUP))
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+LOCK_HOOKS = ("threading", "_thread", "logging", "concurrent.futures.thread", "asyncio.events", "random")
 
 
 class ZygoteError(Exception):
@@ -74,10 +77,70 @@ def _thread_count() -> int:
         return threading.active_count()
 
 
+def _module_of(hook):
+    return getattr(hook, "__module__", None) or type(getattr(hook, "__self__", None)).__module__
+
+
+def _import_all(names):
+    """Imports modules; returns the fork hooks that they registered, to be called in each child, in order."""
+    hooks, register = [], os.register_at_fork
+
+    def record(**wanted):
+        register(**wanted)
+        mine = [wanted.get(when) for when in ("before", "after_in_child")]
+        hooks.extend(hook for hook in mine if hook and _module_of(hook) not in LOCK_HOOKS)
+
+    unset = [name for name in ONE_THREAD if name not in os.environ]
+    os.environ.update(dict.fromkeys(unset, "1"))
+    os.register_at_fork = record
+    try:
+        for name in names:
+            try:
+                importlib.import_module(name)
+            except BaseException as error:
+                raise ZygoteError("--preload %s: %s: %s" % (name, type(error).__name__, error))
+    finally:
+        os.register_at_fork = register
+        for name in unset:
+            del os.environ[name]
+    return hooks
+
+
+def _reseeders():
+    """Functions that seed the global generators anew, or all sessions would draw the same numbers. Python's own ways
+    there cost a child many pages (numpy's some three hundred), so they are left out."""
+    found = []
+    if "random" in sys.modules:
+        instance = sys.modules["random"]._inst
+        found.append(super(type(instance), instance).seed)
+    if "numpy.random" in sys.modules:
+        found.append(_numpy_reseeder(sys.modules["numpy.random"]))
+    return found
+
+
+def _numpy_reseeder(module):
+    import ctypes
+
+    try:
+        generator = module.mtrand._rand._bit_generator
+        words = 624
+        if type(generator) is module.MT19937 and len(generator.state["state"]["key"]) == words:
+            key = (ctypes.c_char * (words * 4)).from_address(generator.ctypes.state_address)
+
+            def reseed():
+                key.raw = os.urandom(words * 4)
+
+            before = generator.state["state"]["key"].tobytes()
+            reseed()
+            if generator.state["state"]["key"].tobytes() != before:
+                return reseed
+    except AttributeError:
+        pass  # another numpy, laid out differently
+    return module.seed
+
+
 def _prepare(library_path: str, options: dict):
-    """The session that every child gets a copy of, and the loaded library."""
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
+    """The session that every child gets a copy of, the loaded library, and what a child has to call."""
     import ctypes
 
     for name in WARM_MODULES:
@@ -85,11 +148,9 @@ def _prepare(library_path: str, options: dict):
     _warm_up(library_path)
     session = Session(library_path)
     session.streams.unbuffer_c()
-    for name in options.get("preload", ()):
-        try:
-            importlib.import_module(name)
-        except BaseException as error:
-            raise ZygoteError("--preload %s: %s: %s" % (name, type(error).__name__, error))
+    hooks = _import_all(options.get("preload", ())) + _reseeders()
+    for number in (_signal.SIGCHLD, _signal.SIGTERM, _signal.SIGHUP):
+        _signal.signal(number, _signal.SIG_DFL)
     library = ctypes.PyDLL(library_path)
     library.cella_zygote_serve.argtypes = [ctypes.c_int]
     library.cella_zygote_serve.restype = ctypes.c_int
@@ -97,29 +158,28 @@ def _prepare(library_path: str, options: dict):
     count = _thread_count()
     if count != 1:
         raise ZygoteError("%d threads are running after the preloaded imports; a fork needs exactly one" % count)
-    return session, library
+    return session, library, hooks
 
 
-def _become_runner(session: Session, fd: int):
-    for number in DEFAULT_SIGNALS:
-        _signal.signal(number, _signal.SIG_DFL)
-    generator = sys.modules.get("numpy.random")
-    if generator is not None:
-        generator.seed()  # `random` has a fork hook, numpy's global generator has none
-    session.open(fd)
+def _become_runner(session: Session, fd: int, hooks, main_thread: dict):
+    main_thread["_native_id"] = get_native_id()
+    for hook in hooks:
+        hook()
+    session.adopt(fd)
     session.serve()
 
 
 def main(control_fd: int, library_path: str, options: str):
     try:
-        session, library = _prepare(library_path, json.loads(options))
+        session, library, hooks = _prepare(library_path, json.loads(options))
     except BaseException as error:
         words = str(error) if isinstance(error, ZygoteError) else "%s: %s" % (type(error).__name__, error)
         os.write(control_fd, json.dumps({"error": words}).encode() + b"\n")
         os._exit(1)
+    main_thread = threading.main_thread().__dict__
     gc.collect()
     gc.freeze()
     fd = library.cella_zygote_serve(control_fd)
     if fd >= 0:
-        _become_runner(session, fd)
+        _become_runner(session, fd, hooks, main_thread)
     os._exit(0)

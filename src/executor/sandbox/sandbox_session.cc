@@ -19,10 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class ResultlessSink : public EventSink {
- public:
-  async::Task<bool> Emit(Event) override { co_return true; }
-};
+constexpr auto kWarmPatience = 1s;
 
 }  // namespace
 
@@ -83,14 +80,9 @@ async::Task<Result<std::unique_ptr<SandboxSession>>> SandboxSession::Open(Launch
 async::Task<void> SandboxSession::Warm() {
   Runner& runner = runners_["python"];
   Watch(&runner);
-  language::RunnerCell cell;
-  cell.run = "warm";
-  cell.code = "None";
-  cell.checkpoint = language::CheckpointMode::kOff;
-  ResultlessSink nowhere;
-  CellRun run(parts_, runner, nowhere);
-  auto end = co_await run.Run(cell, limits_.timeout.value);
-  if (!end || !end->done) Discard(&runner);
+  auto payload = language::EncodeRehearse();
+  // If it fails, whoever takes the session finds out.
+  (void)co_await runner.channel.Send(context_.loop, payload, async::Clock::now() + kWarmPatience);
 }
 
 bool SandboxSession::IsFresh() {

@@ -58,6 +58,7 @@ class SandboxSession : public SessionGuest {
 
   Status OpenPipes();
   async::Task<Status> EnsureRunner(const std::string& language);
+  async::Task<bool> JailIsEnding();
   async::Task<Result<Runner>> ForkRunner();
   async::Task<Result<Runner>> ExecRunner(const std::string& language);
   async::Task<Result<CellEnd>> RunCell(const std::string& language, Cell cell, EventSink& sink);

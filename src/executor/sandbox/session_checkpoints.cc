@@ -29,12 +29,7 @@ async::Task<void> SandboxSession::StopSettling() {
 
 void SandboxSession::OnCheckpoint(const language::CheckpointFrame& frame, std::optional<RunnerCopy> copy) {
   const bool taken = frame.status == "taken" && copy;
-  std::string status = taken                              ? "taken"
-                       : frame.status.starts_with("skip") ? frame.status
-                       : frame.status == "off"            ? "off"
-                                                          : "skipped: it did not arrive";
-  // The empty cell that warmed up a parked session asked for none.
-  if (frame.status == "off" && request_.checkpoint != language::CheckpointMode::kOff) return;
+  std::string status = taken ? "taken" : frame.status.starts_with("skip") ? frame.status : "skipped: it did not arrive";
   if (frame.name.empty()) {
     checkpoint_status_ = std::move(status);
     checkpoint_ = std::move(copy);

@@ -14,6 +14,7 @@ using namespace std::chrono_literals;
 
 // For a runner that answers questions or takes a checkpoint, and for init; code does not run meanwhile.
 constexpr auto kAnswerPatience = 10s;
+constexpr auto kEndingPatience = 250ms;
 constexpr uint64_t kValueLimit = uint64_t{1} << 20;
 
 }  // namespace
@@ -32,16 +33,33 @@ async::Task<Status> SandboxSession::EnsureRunner(const std::string& language) {
   } else {
     runner = co_await ExecRunner(language);
   }
-  if (!runner) co_return std::unexpected(std::move(runner.error()));
+  if (!runner) {
+    bool ending = co_await JailIsEnding();
+    co_return std::unexpected(ending ? JailEnded() : std::move(runner.error()));
+  }
   runners_[language] = std::move(*runner);
+  // What the zygote has already need not be said: a newborn that is told nothing touches less memory.
+  const bool network = request_.policy.network == Network::kHost;
+  if (runners_[language].zygote && !network && env_ == warm_->environment().variables()) co_return Status{};
   language::RunnerConfiguration configuration;
   configuration.env = env_;
   configuration.cwd = kCwd;
-  configuration.network = request_.policy.network == Network::kHost;
+  configuration.network = network;
   configuration.value_limit = kValueLimit;
   auto payload = language::EncodeConfigure(configuration);
   auto sent = co_await runners_[language].channel.Send(context_.loop, payload, async::Clock::now() + kAnswerPatience);
   co_return sent;
+}
+
+// A jail that is killed goes in no particular order, and what is asked of it meanwhile fails in ways of all kinds.
+async::Task<bool> SandboxSession::JailIsEnding() {
+  const async::TimePoint patience = async::Clock::now() + kEndingPatience;
+  for (;;) {
+    lost_ = lost_ || shell_->launch.ended() || !warm_->alive();
+    if (lost_ || async::Clock::now() >= patience) co_return lost_;
+    bool slept = co_await async::SleepUntil(async::Clock::now() + 5ms);
+    if (!slept) co_return lost_;
+  }
 }
 
 async::Task<Result<Runner>> SandboxSession::ForkRunner() {

@@ -46,7 +46,7 @@ async::Task<Result<std::shared_ptr<Zygote>>> WarmEnvironment::WarmUp() {
   nlohmann::json options = {{"preload", preload_}};
   request.argv.insert(request.argv.end(), {"--zygote", std::to_string(jail::kControlFd),
                                            std::string(kRunnersInside) + "/libcella_fork.so", options.dump()});
-  request.env = plan_.EnvironmentFor(Policy{}).Encode();
+  request.env = environment_.Encode();
   CO_TRY(UniqueFd control, maker_->Spawn(request));
   auto zygote = co_await Zygote::Connect(context_.loop, std::move(control));
   if (zygote) zygote_ = *zygote;

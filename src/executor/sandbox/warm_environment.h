@@ -23,6 +23,8 @@ class WarmEnvironment {
                                                                      std::vector<std::string> preload);
 
   const SessionPlan& plan() const { return plan_; }
+  // The zygote's own, and thus what a newborn has: no variable that a policy names.
+  const Environment& environment() const { return environment_; }
   bool forks() const { return maker_.has_value(); }
   // Its jails can be made: the maker, where there is one, lives.
   bool alive();
@@ -43,10 +45,15 @@ class WarmEnvironment {
 
  private:
   WarmEnvironment(LaunchContext& context, SessionPlan plan, std::vector<std::string> preload)
-      : context_(context), plan_(std::move(plan)), preload_(std::move(preload)), starting_(context.loop, 1) {}
+      : context_(context),
+        plan_(std::move(plan)),
+        environment_(plan_.EnvironmentFor(Policy{})),
+        preload_(std::move(preload)),
+        starting_(context.loop, 1) {}
 
   LaunchContext& context_;
   SessionPlan plan_;
+  const Environment environment_;
   std::vector<std::string> preload_;
   std::optional<Launch> maker_;
   std::shared_ptr<Zygote> zygote_;
