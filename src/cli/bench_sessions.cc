@@ -90,7 +90,7 @@ class SessionMeter {
 
   static async::Task<Status> RunCode(Session& session, const char* code) {
     session::RunInput input;
-    input.block = {"python", code};
+    input.blocks = {{"python", code}};
     auto result = co_await session.Run(std::move(input));
     if (!result) co_return std::unexpected(std::move(result.error()));
     if (result->outcome.status != RunStatus::kOk) {

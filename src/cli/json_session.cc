@@ -60,8 +60,7 @@ Result<session::RunInput> ParseRun(const Json& request, const std::string& langu
       return Err(ErrorCode::kInvalid, "\"{}\" must be true or false", key);
     }
   }
-  input.block.language = Text(request, "language", language);
-  input.block.code = Text(request, "code");
+  input.blocks = {{Text(request, "language", language), Text(request, "code")}};
   if (auto found = request.find("stdin"); found != request.end() && found->is_string()) input.stdin_text = *found;
   if (auto found = request.find("input"); found != request.end() && found->is_boolean()) input.answers_input = *found;
   if (auto found = request.find("timeout"); found != request.end() && !found->is_null()) {

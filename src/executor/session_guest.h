@@ -14,6 +14,7 @@
 #include "executor/executor.h"
 #include "language/plan.h"
 #include "language/runner_protocol.h"
+#include "os/directory.h"
 
 namespace cella::executor {
 
@@ -67,6 +68,8 @@ class SessionGuest {
 
   virtual bool keeps_state() const { return true; }
   virtual const Isolation& isolation() const = 0;
+  // What the guest sees as its working directory. Valid until Close.
+  virtual const os::Directory* workspace() const { return nullptr; }
   // Charged to it now; nothing where nobody counts.
   virtual std::optional<uint64_t> MemoryUsed() const { return std::nullopt; }
   // Ends everything and waits until it is gone.

@@ -20,6 +20,8 @@ class Workspace {
  public:
   explicit Workspace(os::Directory directory) : directory_(std::move(directory)) {}
 
+  const os::Directory& directory() const { return directory_; }
+
   // Writes input files and the code. A file that the code itself did not name is taken away again by RemoveCode.
   Status Fill(const std::vector<InputFile>& files, const language::Plan& plan);
 

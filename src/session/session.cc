@@ -8,6 +8,9 @@
 namespace cella::session {
 namespace {
 
+// What is left for a block when those before it took all the time: too little, so that it ends as a timeout.
+constexpr std::chrono::nanoseconds kLeastTime = std::chrono::milliseconds(1);
+
 // Both hear everything; the slower one sets the pace.
 class TwoSinks : public executor::EventSink {
  public:
@@ -32,7 +35,12 @@ class TwoSinks : public executor::EventSink {
 }  // namespace
 
 Session::Session(async::Loop& loop, SessionOptions options, std::unique_ptr<executor::SessionGuest> guest)
-    : options_(std::move(options)), id_(NewSessionId()), guest_(std::move(guest)), turn_(loop, 1), timers_(loop) {}
+    : options_(std::move(options)),
+      id_(NewSessionId()),
+      guest_(std::move(guest)),
+      turn_(loop, 1),
+      timers_(loop),
+      closing_event_(loop) {}
 
 async::Task<Result<std::unique_ptr<Session>>> Session::Open(async::Loop& loop, executor::Executor& executor,
                                                             SessionOptions options) {
@@ -54,43 +62,79 @@ async::Task<Result<async::Gate::Pass>> Session::Enter() {
 }
 
 async::Task<Result<RunResult>> Session::Run(RunInput input, executor::EventSink* sink) {
+  if (input.blocks.empty()) co_return Err(ErrorCode::kInvalid, "a run needs code");
   auto pass = co_await Enter();
   if (!pass) co_return std::unexpected(std::move(pass.error()));
   busy_ = true;
-  executor::Cell cell;
-  cell.run_id = NewRunId();
-  cell.number = ++runs_;
-  cell.block = std::move(input.block);
-  cell.timeout = input.timeout.value_or(options_.request.policy.limits.timeout.value);
-  cell.stdin_text = std::move(input.stdin_text);
-  cell.answers_input = input.answers_input;
-
-  ResultFold fold(cell.run_id);
+  cancelled_ = false;
+  const std::string run_id = input.id.empty() ? NewRunId() : input.id;
+  ResultFold fold(run_id);
   TwoSinks both(fold, sink);
   CappedSink capped(both, options_.request.policy.limits.output.value);
-  Event started = StartedEvent{cell.block.language.empty() ? "python" : cell.block.language, guest_->isolation()};
+  const std::string& first = input.blocks.front().language;
+  Event started = StartedEvent{first.empty() ? "python" : first, guest_->isolation()};
   (void)co_await both.Emit(std::move(started));
-  auto end = co_await guest_->Run(std::move(cell), capped);
+  executor::CellEnd end = co_await RunBlocks(input, run_id, capped);
   co_await capped.Flush();
-  FinishedEvent finished;
-  if (end) {
-    finished = {std::move(end->outcome), end->state, std::move(end->checkpoint)};
-  } else {
-    // Nothing ran, so nothing changed; unless there is nothing left to run in.
-    const bool lost = end.error().code == ErrorCode::kClosed;
-    finished = {Rejected(end.error()),
-                !guest_->keeps_state() ? StateAfter::kNone
-                : lost                 ? StateAfter::kLost
-                                       : StateAfter::kKept,
-                "off"};
-  }
-  Event last = std::move(finished);
+  Event last = FinishedEvent{std::move(end.outcome), end.state, std::move(end.checkpoint)};
   (void)co_await both.Emit(std::move(last));
   RunResult result = fold.Take();
   result.session = id_;
   busy_ = false;
   Touch();
   co_return std::move(result);
+}
+
+async::Task<executor::CellEnd> Session::RunBlocks(RunInput& input, const std::string& run_id,
+                                                  executor::EventSink& sink) {
+  const auto timeout = input.timeout.value_or(options_.request.policy.limits.timeout.value);
+  const async::TimePoint started = async::Clock::now();
+  executor::CellEnd whole;
+  Usage used;
+  for (size_t i = 0; i < input.blocks.size(); ++i) {
+    if (cancelled_) {
+      whole.outcome.status = RunStatus::kCancelled;
+      whole.outcome.exit_code = kExitCancelled;
+      if (i == 0) whole.state = guest_->keeps_state() ? StateAfter::kKept : StateAfter::kNone;
+      break;
+    }
+    executor::Cell cell;
+    cell.run_id = run_id;
+    cell.number = ++runs_;
+    cell.block = std::move(input.blocks[i]);
+    // All of them together have the time of one run.
+    cell.timeout = std::max<std::chrono::nanoseconds>(timeout - (async::Clock::now() - started), kLeastTime);
+    cell.stdin_text = i == 0 ? std::move(input.stdin_text) : std::nullopt;
+    cell.answers_input = input.answers_input;
+    auto end = co_await guest_->Run(std::move(cell), sink);
+    if (!end) {
+      // Nothing ran, so nothing changed; unless there is nothing left to run in.
+      const bool lost = end.error().code == ErrorCode::kClosed;
+      whole.outcome = Rejected(end.error());
+      whole.checkpoint = "off";
+      whole.state = !guest_->keeps_state() ? StateAfter::kNone : lost ? StateAfter::kLost : StateAfter::kKept;
+    } else {
+      whole = std::move(*end);
+    }
+    used.wall_ms += whole.outcome.usage.wall_ms;
+    used.cpu_ms += whole.outcome.usage.cpu_ms;
+    used.peak_memory = std::max(used.peak_memory, whole.outcome.usage.peak_memory);
+    if (whole.outcome.status != RunStatus::kOk) break;
+  }
+  whole.outcome.usage = used;
+  co_return whole;
+}
+
+void Session::Cancel() {
+  cancelled_ = true;
+  guest_->Cancel();
+}
+
+void Session::StopTaking(std::string because) {
+  if (std::exchange(closing_, true)) return;
+  closed_because_ = std::move(because);
+  closing_event_.Set();
+  Cancel();
 }
 
 async::Task<Status> Session::InTurn(std::function<async::Task<Status>()> work) {
@@ -132,11 +176,11 @@ async::Task<void> Session::Expire() {
     const async::TimePoint end_of_idling = idle_since_ + options_.idle_timeout;
     const async::TimePoint now = async::Clock::now();
     if (now >= end_of_life) {
-      closed_because_ = fmt::format("it lived for {}", FormatDuration(options_.max_lifetime));
+      StopTaking(fmt::format("it lived for {}", FormatDuration(options_.max_lifetime)));
       break;
     }
     if (!busy_ && now >= end_of_idling) {
-      closed_because_ = fmt::format("it was idle for {}", FormatDuration(options_.idle_timeout));
+      StopTaking(fmt::format("it was idle for {}", FormatDuration(options_.idle_timeout)));
       break;
     }
     // While a run is on, the idle time has not begun; somebody looks again when it may have passed.
@@ -144,15 +188,12 @@ async::Task<void> Session::Expire() {
     bool slept = co_await async::SleepUntil(std::min(next, end_of_life));
     if (!slept) co_return;
   }
-  closing_ = true;
-  guest_->Cancel();
   auto pass = co_await turn_.Enter();
   if (!std::exchange(ended_, true)) co_await guest_->Close();
 }
 
 async::Task<void> Session::Close() {
-  closing_ = true;
-  guest_->Cancel();
+  StopTaking("it was closed");
   {
     auto pass = co_await turn_.Enter();
     if (!std::exchange(ended_, true)) co_await guest_->Close();

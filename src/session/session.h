@@ -9,12 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "async/event.h"
 #include "async/gate.h"
 #include "async/task.h"
 #include "async/task_group.h"
 #include "cella/outcome.h"
 #include "executor/executor.h"
 #include "executor/session_guest.h"
+#include "os/directory.h"
 
 namespace cella::session {
 
@@ -26,7 +28,8 @@ struct SessionOptions {
 };
 
 struct RunInput {
-  language::Block block;
+  std::string id;                                   // empty: the session makes one
+  std::vector<language::Block> blocks;              // in order; the first that fails is the last. One at least.
   std::optional<std::chrono::nanoseconds> timeout;  // else the policy's
   std::optional<std::string> stdin_text;
   bool answers_input = false;  // somebody calls Reply when an input request comes
@@ -43,6 +46,15 @@ class Session {
   const std::string& id() const { return id_; }
   const Isolation& isolation() const { return guest_->isolation(); }
   bool is_open() const { return !closing_; }
+  bool is_busy() const { return busy_; }
+  size_t waiting() const { return turn_.waiting(); }
+  async::TimePoint opened() const { return opened_; }
+  // Why no more runs are taken; for one that is not open.
+  const std::string& closed_because() const { return closed_because_; }
+  // Waits until no more runs are taken: somebody closed it, or its time was up. False when cancelled.
+  async::Task<bool> Closing() { return closing_event_.Wait(); }
+  // Its files; nothing where the executor has no place for them. Valid as long as the session.
+  const os::Directory* workspace() const { return guest_->workspace(); }
   std::optional<uint64_t> MemoryUsed() const { return guest_->MemoryUsed(); }
 
   // Waits for its turn. Events go to `sink` as well, if there is one, capped as in the Result. What the guest does is
@@ -51,7 +63,7 @@ class Session {
 
   // All three are for the run that is on, and do nothing without one.
   void Interrupt() { guest_->Interrupt(); }
-  void Cancel() { guest_->Cancel(); }
+  void Cancel();
   async::Task<Status> Reply(std::optional<std::string> text) { return guest_->Reply(std::move(text)); }
 
   // These wait for their turn, as runs do.
@@ -71,6 +83,8 @@ class Session {
 
   async::Task<Result<async::Gate::Pass>> Enter();
   async::Task<void> Expire();
+  async::Task<executor::CellEnd> RunBlocks(RunInput& input, const std::string& run_id, executor::EventSink& sink);
+  void StopTaking(std::string because);
   async::Task<Status> InTurn(std::function<async::Task<Status>()> work);
   void Touch() { idle_since_ = async::Clock::now(); }
 
@@ -85,7 +99,9 @@ class Session {
   bool busy_ = false;
   bool closing_ = false;
   bool ended_ = false;
-  std::string closed_because_ = "it was closed";
+  bool cancelled_ = false;  // the run that is on
+  async::Event closing_event_;
+  std::string closed_because_;
 };
 
 }  // namespace cella::session

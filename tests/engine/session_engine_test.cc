@@ -44,7 +44,7 @@ class SessionEngineTest : public testing::Test {
 
   static async::Task<RunResult> Run(Session& session, std::string code) {
     session::RunInput input;
-    input.block = {"python", std::move(code)};
+    input.blocks = {{"python", std::move(code)}};
     auto result = co_await session.Run(std::move(input));
     EXPECT_TRUE(result) << result.error().message;
     co_return result ? std::move(*result) : RunResult{};
@@ -180,7 +180,7 @@ TEST_F(SessionEngineTest, RunsWaitForTheirTurnAndTooManyAreRefused) {
     async::TaskGroup group(loop_);
     auto client = [&](std::string name) -> async::Task<void> {
       session::RunInput input;
-      input.block = {"python", "import time; time.sleep(0.05); '" + name + "'"};
+      input.blocks = {{"python", "import time; time.sleep(0.05); '" + name + "'"}};
       auto result = co_await session->Run(std::move(input));
       if (result) {
         order.push_back(result->value.value_or("?"));
@@ -249,7 +249,7 @@ TEST_F(SessionEngineTest, ASlowReaderSlowsTheGuestAndDoesNotKeepItAlive) {
     if (!session) co_return;
     Slow slow;
     session::RunInput input;
-    input.block = {"python", "while True: print('x' * 1000)"};
+    input.blocks = {{"python", "while True: print('x' * 1000)"}};
     input.timeout = 1s;
     const auto start = async::Clock::now();
     auto result = co_await session->Run(std::move(input), &slow);

@@ -98,14 +98,14 @@ async::Task<bool> Churn(async::Loop& loop, executor::Executor& executor, const s
       session::RunInput input;
       // Every tenth one crashes and goes on from its checkpoint.
       const bool crashes = *left % 10 == 0;
-      input.block = {"python", "x = 41"};
+      input.blocks = {{"python", "x = 41"}};
       auto first = co_await (*session)->Run(input);
       Result<RunResult> crashed = RunResult{};
       if (crashes) {
-        input.block.code = "import os; os.kill(os.getpid(), 11)";
+        input.blocks.front().code = "import os; os.kill(os.getpid(), 11)";
         crashed = co_await (*session)->Run(input);
       }
-      input.block.code = "print(x); x + 1";
+      input.blocks.front().code = "print(x); x + 1";
       auto result = co_await (*session)->Run(input);
       if (!result || result->value != "42" || result->stdout_text != "41\n") {
         std::cerr << "wrong answer: " << (result ? session::ToJson(*result) : result.error().message) << "\nafter "

@@ -19,7 +19,7 @@ async::Task<void> Interactive::RunInSession(session::RunInput input) {
 
 async::Task<void> Interactive::RunCell(std::string language, std::string code) {
   session::RunInput input;
-  input.block = {std::move(language), std::move(code)};
+  input.blocks = {{std::move(language), std::move(code)}};
   input.answers_input = true;
   async::TaskGroup run(loop_);
   run.Add(RunInSession(std::move(input)));

@@ -45,7 +45,7 @@ async::Task<int> RunPipedCell(async::Loop& loop, session::Session& session, RunV
   Result<RunResult> result = Err(ErrorCode::kInternal, "nothing ran");
   auto run = [&]() -> async::Task<void> {
     session::RunInput input;
-    input.block = {std::move(language), std::move(*code)};
+    input.blocks = {{std::move(language), std::move(*code)}};
     result = co_await session.Run(std::move(input), &view);
     ended.Set();
   };

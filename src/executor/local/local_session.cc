@@ -1,5 +1,7 @@
 #include "executor/local/local_session.h"
 
+#include <fcntl.h>
+
 #include "os/io.h"
 
 namespace cella::executor {
@@ -8,6 +10,11 @@ namespace {
 Status Stateless() {
   return Err(ErrorCode::kUnsupported,
              "the local executor starts a program for each run and keeps no state: use the sandbox executor");
+}
+
+// If it cannot be opened, whoever works in it is told so then.
+UniqueFd OpenWorkspace(const std::string& path) {
+  return UniqueFd(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
 // The executor announces each of its runs; to a session only what it says of the isolation is news.
@@ -32,7 +39,12 @@ class RunSink : public EventSink {
 }  // namespace
 
 LocalSession::LocalSession(LocalExecutor& executor, async::Loop& loop, LocalScratch scratch, SessionRequest request)
-    : executor_(executor), loop_(loop), scratch_(std::move(scratch)), request_(std::move(request)) {
+    : executor_(executor),
+      loop_(loop),
+      scratch_(std::move(scratch)),
+      request_(std::move(request)),
+      directory_(OpenWorkspace(request_.policy.workdir.empty() ? scratch_.path() : request_.policy.workdir),
+                 std::nullopt) {
   if (request_.policy.workdir.empty()) request_.policy.workdir = scratch_.path();
   isolation_.executor = "local";
 }

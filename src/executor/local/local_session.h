@@ -27,6 +27,7 @@ class LocalSession : public SessionGuest {
   std::vector<std::string> Checkpoints() const override { return {}; }
   bool keeps_state() const override { return false; }
   const Isolation& isolation() const override { return isolation_; }
+  const os::Directory* workspace() const override { return &directory_; }
   async::Task<void> Close() override;
 
  private:
@@ -34,6 +35,7 @@ class LocalSession : public SessionGuest {
   async::Loop& loop_;
   LocalScratch scratch_;
   SessionRequest request_;
+  os::Directory directory_;
   Isolation isolation_;
   async::Event* cancel_ = nullptr;  // of the run that is on
 };

@@ -46,6 +46,7 @@ class SandboxSession : public SessionGuest {
   Status DropCheckpoint(const std::string& name) override;
   std::vector<std::string> Checkpoints() const override;
   const Isolation& isolation() const override { return isolation_; }
+  const os::Directory* workspace() const override { return &files_.directory(); }
   std::optional<uint64_t> MemoryUsed() const override;
   async::Task<void> Close() override;
 
