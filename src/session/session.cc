@@ -62,9 +62,9 @@ async::Task<Result<async::Gate::Pass>> Session::Enter() {
 }
 
 async::Task<Result<RunResult>> Session::Run(RunInput input, executor::EventSink* sink) {
-  if (input.blocks.empty()) co_return Err(ErrorCode::kInvalid, "a run needs code");
   auto pass = co_await Enter();
   if (!pass) co_return std::unexpected(std::move(pass.error()));
+  if (input.blocks.empty()) co_return Err(ErrorCode::kInvalid, "a run needs code");
   busy_ = true;
   cancelled_ = false;
   const std::string run_id = input.id.empty() ? NewRunId() : input.id;
