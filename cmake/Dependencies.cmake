@@ -7,6 +7,9 @@ find_package(nlohmann_json REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)  # build time only: it compiles the filter
 
+set(OPENSSL_USE_STATIC_LIBS TRUE)
+find_package(OpenSSL 3 REQUIRED)  # TLS of the HTTP server and client
+
 # Boost ≥ 1.81 for Asio's per-operation cancellation; headers only.
 find_path(CELLA_BOOST_INCLUDE boost/asio/experimental/awaitable_operators.hpp REQUIRED)
 file(STRINGS "${CELLA_BOOST_INCLUDE}/boost/version.hpp" CELLA_BOOST_VERSION REGEX "#define BOOST_VERSION [0-9]+")
