@@ -9,6 +9,12 @@ pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)  # build time onl
 
 set(OPENSSL_USE_STATIC_LIBS TRUE)
 find_package(OpenSSL 3 REQUIRED)  # TLS of the HTTP server and client
+# The archive where the distribution has one, as for everything that the programs link.
+find_path(CELLA_SQLITE_INCLUDE sqlite3.h REQUIRED)
+find_library(CELLA_SQLITE_LIBRARY NAMES libsqlite3.a sqlite3 REQUIRED)
+add_library(cella_sqlite INTERFACE)
+target_include_directories(cella_sqlite SYSTEM INTERFACE "${CELLA_SQLITE_INCLUDE}")
+target_link_libraries(cella_sqlite INTERFACE "${CELLA_SQLITE_LIBRARY}" m ${CMAKE_DL_LIBS} Threads::Threads)
 
 # Boost ≥ 1.81 for Asio's per-operation cancellation; headers only.
 find_path(CELLA_BOOST_INCLUDE boost/asio/experimental/awaitable_operators.hpp REQUIRED)
