@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,12 +30,27 @@ struct Limits {
   Limit<uint64_t> output{uint64_t{1} << 20};
 };
 
+// Below these no interpreter starts, and the reason would be hard to see.
+inline constexpr uint64_t kMinMemory = uint64_t{1} << 20;
+inline constexpr uint64_t kMinOpenFiles = 16;
+
+// Where code runs.
+enum class ExecutorKind { kSandbox, kLocal };
+
 enum class Network {
   kNone,  // own network namespace; only its own loopback
   kHost,  // the host's network
 };
 
 enum class MountMode { kReadOnly, kReadWrite };
+
+// The same words in options, configuration and the HTTP API; nothing: it is none of them.
+std::string_view ToString(ExecutorKind kind);  // "sandbox", "local"
+std::string_view ToString(Network network);    // "none", "host"
+std::string_view ToString(MountMode mode);     // "ro", "rw"
+std::optional<ExecutorKind> ParseExecutorKind(std::string_view word);
+std::optional<Network> ParseNetwork(std::string_view word);
+std::optional<MountMode> ParseMountMode(std::string_view word);
 
 struct Mount {
   std::string source;  // on the host; a real path, without links

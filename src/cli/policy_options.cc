@@ -33,9 +33,12 @@ Status ParseLimits(const PolicyOptions& options, Limits* limits) {
     if (!cpus) return std::unexpected(std::move(cpus.error()).WithContext("--cpus"));
     limits->cpus = *cpus;
   }
-  // Below these no interpreter starts, and the reason would be hard to see.
-  if (limits->memory.value < (uint64_t{1} << 20)) return Err(ErrorCode::kInvalid, "--memory: at least 1m is needed");
-  if (limits->open_files.value < 16) return Err(ErrorCode::kInvalid, "--open-files: at least 16 are needed");
+  if (limits->memory.value < kMinMemory) {
+    return Err(ErrorCode::kInvalid, "--memory: at least {} is needed", FormatByteSize(kMinMemory));
+  }
+  if (limits->open_files.value < kMinOpenFiles) {
+    return Err(ErrorCode::kInvalid, "--open-files: at least {} are needed", kMinOpenFiles);
+  }
   return {};
 }
 
@@ -59,12 +62,12 @@ Status ParseEnvironment(const PolicyOptions& options, Policy* policy) {
 Result<Mount> ParseMount(const std::string& text) {
   size_t first = text.find(':');
   size_t second = first == std::string::npos ? first : text.find(':', first + 1);
-  std::string mode = second == std::string::npos ? "ro" : text.substr(second + 1);
-  if (first == 0 || first == std::string::npos || (mode != "ro" && mode != "rw")) {
+  auto mode = second == std::string::npos ? MountMode::kReadOnly : ParseMountMode(text.substr(second + 1));
+  if (first == 0 || first == std::string::npos || !mode) {
     return Err(ErrorCode::kInvalid, "--mount: '{}' is not SOURCE:TARGET[:ro|rw]", text);
   }
   return Mount{text.substr(0, first), text.substr(first + 1, second == std::string::npos ? second : second - first - 1),
-               mode == "rw" ? MountMode::kReadWrite : MountMode::kReadOnly};
+               *mode};
 }
 
 using Paths = std::vector<std::string>;
@@ -133,11 +136,11 @@ void DeclarePolicyOptions(CLI::App& command, PolicyOptions* o) {
 
 Result<ParsedPolicy> ParsePolicy(const PolicyOptions& options) {
   ParsedPolicy parsed;
-  parsed.executor = options.executor == "local" ? ExecutorKind::kLocal : ExecutorKind::kSandbox;
+  parsed.executor = ParseExecutorKind(options.executor).value_or(ExecutorKind::kSandbox);
   Policy& policy = parsed.policy;
   TRY_VOID(ParseLimits(options, &policy.limits));
   TRY_VOID(ParseEnvironment(options, &policy));
-  policy.network = options.network == "host" ? Network::kHost : Network::kNone;
+  policy.network = ParseNetwork(options.network).value_or(Network::kNone);
   if (parsed.executor == ExecutorKind::kLocal) {
     if (options.network == "none") {
       return Err(ErrorCode::kUnsupported,

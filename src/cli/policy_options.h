@@ -17,8 +17,6 @@ namespace cella::cli {
 
 inline constexpr const char* kInsideGroup = "What the program sees";
 
-enum class ExecutorKind { kSandbox, kLocal };
-
 struct PolicyOptions {
   // As typed. An empty limit or directory is not the same as none: somebody's variable was not set.
   std::string executor = "sandbox";

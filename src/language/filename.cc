@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/sha256.h"
 #include "language/java_source.h"
-#include "language/sha256.h"
 
 namespace cella::language {
 namespace {

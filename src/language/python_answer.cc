@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/scope_exit.h"
+#include "base/sha256.h"
 #include "base/unique_fd.h"
 #include "language/ask.h"
 #include "language/filename.h"
@@ -16,7 +17,6 @@
 #include "language/host_program.h"
 #include "language/python_environment.h"
 #include "language/python_search.h"
-#include "language/sha256.h"
 #include "language/visible.h"
 
 namespace cella::language {

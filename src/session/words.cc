@@ -1,8 +1,21 @@
 // The public names of statuses and kinds: the same words in JSON, in messages and in the documentation.
 #include "cella/event.h"
 #include "cella/outcome.h"
+#include "cella/policy.h"
 
 namespace cella {
+namespace {
+
+// Both directions from one list: what has a name can be read by it.
+template <typename T, size_t n>
+std::optional<T> Find(const T (&all)[n], std::string_view word) {
+  for (T each : all) {
+    if (ToString(each) == word) return each;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::string_view ToString(RunStatus status) {
   switch (status) {
@@ -38,5 +51,21 @@ std::string_view ToString(FileChange::Kind kind) {
 }
 
 std::string_view ToString(Stream stream) { return stream == Stream::kStdout ? "stdout" : "stderr"; }
+
+std::string_view ToString(ExecutorKind kind) { return kind == ExecutorKind::kLocal ? "local" : "sandbox"; }
+
+std::string_view ToString(Network network) { return network == Network::kHost ? "host" : "none"; }
+
+std::string_view ToString(MountMode mode) { return mode == MountMode::kReadWrite ? "rw" : "ro"; }
+
+std::optional<ExecutorKind> ParseExecutorKind(std::string_view word) {
+  return Find({ExecutorKind::kSandbox, ExecutorKind::kLocal}, word);
+}
+
+std::optional<Network> ParseNetwork(std::string_view word) { return Find({Network::kNone, Network::kHost}, word); }
+
+std::optional<MountMode> ParseMountMode(std::string_view word) {
+  return Find({MountMode::kReadOnly, MountMode::kReadWrite}, word);
+}
 
 }  // namespace cella

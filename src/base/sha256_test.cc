@@ -1,8 +1,8 @@
-#include "language/sha256.h"
+#include "base/sha256.h"
 
 #include <gtest/gtest.h>
 
-namespace cella::language {
+namespace cella {
 namespace {
 
 TEST(Sha256Test, GivesThePublishedVectors) {
@@ -21,4 +21,4 @@ TEST(Sha256Test, PadsRightAroundTheBlockBoundary) {
 }
 
 }  // namespace
-}  // namespace cella::language
+}  // namespace cella

@@ -1,11 +1,9 @@
-#include "language/sha256.h"
+#include "base/sha256.h"
 
-#include <array>
 #include <bit>
-#include <cstdint>
 #include <cstring>
 
-namespace cella::language {
+namespace cella {
 namespace {
 
 constexpr std::array<uint32_t, 64> kRound = {
@@ -53,7 +51,7 @@ void Compress(State& state, const uint8_t* block) {
 
 }  // namespace
 
-std::string Sha256Hex(std::string_view data) {
+Sha256Digest Sha256(std::string_view data) {
   State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const auto* bytes = reinterpret_cast<const uint8_t*>(data.data());
   size_t whole = data.size() / kBlock * kBlock;
@@ -69,13 +67,22 @@ std::string Sha256Hex(std::string_view data) {
   for (size_t i = 0; i < 8; ++i) tail[length - 1 - i] = static_cast<uint8_t>(bits >> (8 * i));
   for (size_t at = 0; at < length; at += kBlock) Compress(state, tail.data() + at);
 
+  Sha256Digest digest;
+  for (size_t i = 0; i < digest.size(); ++i) digest[i] = static_cast<uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)));
+  return digest;
+}
+
+std::string ToHex(const Sha256Digest& digest) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string hex;
-  hex.reserve(64);
-  for (uint32_t word : state) {
-    for (int shift = 28; shift >= 0; shift -= 4) hex += kDigits[(word >> shift) & 15];
+  hex.reserve(2 * digest.size());
+  for (uint8_t byte : digest) {
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
   }
   return hex;
 }
 
-}  // namespace cella::language
+std::string Sha256Hex(std::string_view data) { return ToHex(Sha256(data)); }
+
+}  // namespace cella
