@@ -10,22 +10,12 @@
 #include "os/directory.h"
 #include "os/io.h"
 #include "os/process.h"
+#include "os/test_directory.h"
 
 namespace cella::os {
 namespace {
 
 using testing::HasSubstr;
-
-class TempDirectory {
- public:
-  TempDirectory() { EXPECT_NE(mkdtemp(path_), nullptr); }
-  ~TempDirectory() { std::filesystem::remove_all(path_); }
-  std::string path(const std::string& name = "") const { return std::string(path_) + (name.empty() ? "" : "/" + name); }
-  Directory Open() const { return Directory(UniqueFd(open(path_, O_RDONLY | O_DIRECTORY | O_CLOEXEC)), std::nullopt); }
-
- private:
-  char path_[32] = "/tmp/cella-os-test-XXXXXX";
-};
 
 SpawnOptions Shell(const std::string& script) {
   SpawnOptions options;
