@@ -176,6 +176,7 @@ Result<ChildPage> Directory::ListChildren(const std::string& path, const std::st
   });
   if (!read) return SysErr(errno, "read the directory '{}'", path);
   std::ranges::sort_heap(names);
+  if (!names.empty()) page.last = names.back();
   for (std::string& name : names) {
     struct stat info;
     if (fstatat(dir.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) < 0) continue;  // gone meanwhile

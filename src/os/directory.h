@@ -45,7 +45,8 @@ struct ChildEntry {
 
 struct ChildPage {
   std::vector<ChildEntry> entries;  // sorted by name
-  bool more = false;                // there are names behind the last one
+  std::string last;                 // the name to go on behind; of an entry that may be gone by now
+  bool more = false;                // there are names behind it
   bool complete = true;             // false: the directory holds more than is looked at
 };
 
