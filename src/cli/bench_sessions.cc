@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "async/task_group.h"
-#include "cli/engine.h"
+#include "session/engine.h"
 #include "session/session.h"
 
 namespace cella::cli {
@@ -23,7 +23,7 @@ double Since(async::TimePoint start) {
 struct Tier {
   BenchRow row;
   executor::PoolLimits pool;
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<session::Engine> engine;
 };
 
 class SessionMeter {
@@ -39,7 +39,7 @@ class SessionMeter {
     for (auto [name, note, pool] : {std::tuple{"new session: on demand", "jail and fork", executor::PoolLimits{0, 0}},
                                     std::tuple{"new session: pooled shell", "fork", executor::PoolLimits{4, 0}},
                                     std::tuple{"new session: parked", "neither", executor::PoolLimits{0, 4}}}) {
-      CO_TRY(auto engine, MakeEngine(loop_, ExecutorKind::kSandbox, pool));
+      CO_TRY(auto engine, session::MakeEngine(loop_, ExecutorKind::kSandbox, pool));
       tiers.push_back({{name + label_, note, {}, ""}, pool, std::move(engine)});
     }
     auto measured = co_await MeasureAll(tiers, bench);
@@ -66,7 +66,7 @@ class SessionMeter {
         tier.row.milliseconds.push_back(*sample);
       }
     }
-    Engine& engine = *tiers.front().engine;
+    session::Engine& engine = *tiers.front().engine;
     auto live = co_await MeasureLive(engine, bench);
     if (!live) co_return std::unexpected(std::move(live.error()));
     auto figures = co_await MeasureMany(engine, bench);
@@ -114,7 +114,7 @@ class SessionMeter {
     co_return took;
   }
 
-  async::Task<Status> MeasureLive(Engine& engine, SessionBench* bench) {
+  async::Task<Status> MeasureLive(session::Engine& engine, SessionBench* bench) {
     struct Way {
       BenchRow row;
       language::CheckpointMode checkpoint;
@@ -142,7 +142,7 @@ class SessionMeter {
     co_return Status{};
   }
 
-  async::Task<Status> MeasureMany(Engine& engine, SessionBench* bench) {
+  async::Task<Status> MeasureMany(session::Engine& engine, SessionBench* bench) {
     // Created, run and destroyed, by twice as many clients as there are processors.
     const int clients = 2 * static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     constexpr auto kLong = 2s;

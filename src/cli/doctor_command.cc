@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cli/installation.h"
+#include "session/installation.h"
 #include "doctor/gather.h"
 #include "doctor/judge.h"
 #include "doctor/render.h"
@@ -42,7 +42,7 @@ int DoctorCommand(const DoctorOptions& options) {
   gather.program = "/proc/self/exe";
   gather.host = language::HostEnv::FromProcess();
   for (char** entry = environ; *entry != nullptr; ++entry) gather.environment.emplace_back(*entry);
-  auto installation = FindInstallation();
+  auto installation = session::FindInstallation();
   Result<language::LanguageTable> table = Err(ErrorCode::kNotFound, "no language table");
   if (installation) {
     gather.launcher = installation->launcher;

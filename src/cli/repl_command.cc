@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/units.h"
-#include "cli/engine.h"
+#include "session/engine.h"
 #include "cli/json_session.h"
 #include "cli/repl/history_place.h"
 #include "cli/repl/interactive.h"
@@ -64,7 +64,7 @@ bool IsDumb() {
   return term == nullptr || *term == '\0' || std::string_view(term) == "dumb";
 }
 
-async::Task<int> Converse(async::Loop& loop, session::Session& session, const Engine& engine,
+async::Task<int> Converse(async::Loop& loop, session::Session& session, const session::Engine& engine,
                           const ReplOptions& options, const ParsedPolicy& policy, InteractiveOptions interactive) {
   if (options.json) {
     JsonSession conversation(loop, session, options.lang);
@@ -127,7 +127,7 @@ int ReplCommand(const ReplOptions& options) {
   auto session_options = ParseSession(options, *policy);
   if (!session_options) return Fail(session_options.error());
   async::Loop loop;
-  auto engine = MakeEngine(loop, policy->executor);
+  auto engine = session::MakeEngine(loop, policy->executor);
   if (!engine) return Fail(engine.error());
   auto interactive = ParseInteractive(options, *policy, (*engine)->table);
   if (!interactive) return Fail(interactive.error());

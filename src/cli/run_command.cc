@@ -10,7 +10,7 @@
 #include "async/signals.h"
 #include "async/task_group.h"
 #include "base/units.h"
-#include "cli/engine.h"
+#include "session/engine.h"
 #include "cli/output_sinks.h"
 #include "session/capped_sink.h"
 #include "session/fold.h"
@@ -55,7 +55,7 @@ class Runner {
         fold_(run_id_),
         ndjson_(out_, run_id_) {}
 
-  async::Task<int> Run(Result<std::unique_ptr<Engine>> engine) {
+  async::Task<int> Run(Result<std::unique_ptr<session::Engine>> engine) {
     const Rendering rendering = run_.rendering;
     executor::EventSink& last = rendering == Rendering::kJson     ? static_cast<executor::EventSink&>(fold_)
                                 : rendering == Rendering::kEvents ? static_cast<executor::EventSink&>(ndjson_)
@@ -140,10 +140,10 @@ int RunCommand(const RunOptions& options) {
   ParsedRun run;
   // Also a refused request is answered in the form that was asked for.
   run.rendering = options.json ? Rendering::kJson : options.events ? Rendering::kEvents : Rendering::kPlain;
-  Result<std::unique_ptr<Engine>> engine = nullptr;
+  Result<std::unique_ptr<session::Engine>> engine = nullptr;
   if (auto parsed = ParseRun(options)) {
     run = std::move(*parsed);
-    engine = MakeEngine(loop, run.executor);
+    engine = session::MakeEngine(loop, run.executor);
   } else {
     engine = std::unexpected(std::move(parsed.error()));
   }

@@ -72,6 +72,8 @@ void AddOutcome(Json& json, const Outcome& outcome) {
 
 }  // namespace
 
+std::string ToJson(const Isolation& isolation) { return Dump(ToJsonValue(isolation)); }
+
 std::string ToJson(const RunResult& result) {
   Json json;
   json["id"] = result.id;

@@ -11,6 +11,7 @@ namespace cella::session {
 
 // The Result of design section 4.
 std::string ToJson(const RunResult& result);
+std::string ToJson(const Isolation& isolation);
 
 // Renders events of one run in order; the number is part of each.
 class EventEncoder {

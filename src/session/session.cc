@@ -32,6 +32,22 @@ class TwoSinks : public executor::EventSink {
   executor::EventSink* second_;
 };
 
+class OutputTap : public executor::EventSink {
+ public:
+  using Listener = std::function<void(Stream, std::string_view)>;
+  OutputTap(executor::EventSink& next, const Listener& listener) : next_(next), listener_(listener) {}
+
+  async::Task<bool> Emit(Event event) override {
+    auto* output = std::get_if<OutputEvent>(&event);
+    if (output != nullptr && listener_) listener_(output->stream, output->bytes);
+    return next_.Emit(std::move(event));
+  }
+
+ private:
+  executor::EventSink& next_;
+  const Listener& listener_;
+};
+
 }  // namespace
 
 Session::Session(async::Loop& loop, SessionOptions options, std::unique_ptr<executor::SessionGuest> guest)
@@ -67,14 +83,16 @@ async::Task<Result<RunResult>> Session::Run(RunInput input, executor::EventSink*
   if (input.blocks.empty()) co_return Err(ErrorCode::kInvalid, "a run needs code");
   busy_ = true;
   cancelled_ = false;
+  if (input.on_turn) input.on_turn();
   const std::string run_id = input.id.empty() ? NewRunId() : input.id;
   ResultFold fold(run_id);
   TwoSinks both(fold, sink);
   CappedSink capped(both, options_.request.policy.limits.output.value);
+  OutputTap tap(capped, input.on_output);
   const std::string& first = input.blocks.front().language;
   Event started = StartedEvent{first.empty() ? "python" : first, guest_->isolation()};
   (void)co_await both.Emit(std::move(started));
-  executor::CellEnd end = co_await RunBlocks(input, run_id, capped);
+  executor::CellEnd end = co_await RunBlocks(input, run_id, tap);
   co_await capped.Flush();
   Event last = FinishedEvent{std::move(end.outcome), end.state, std::move(end.checkpoint)};
   (void)co_await both.Emit(std::move(last));
@@ -130,7 +148,7 @@ void Session::Cancel() {
   guest_->Cancel();
 }
 
-void Session::StopTaking(std::string because) {
+void Session::Stop(std::string because) {
   if (std::exchange(closing_, true)) return;
   closed_because_ = std::move(because);
   closing_event_.Set();
@@ -176,11 +194,11 @@ async::Task<void> Session::Expire() {
     const async::TimePoint end_of_idling = idle_since_ + options_.idle_timeout;
     const async::TimePoint now = async::Clock::now();
     if (now >= end_of_life) {
-      StopTaking(fmt::format("it lived for {}", FormatDuration(options_.max_lifetime)));
+      Stop(fmt::format("it lived for {}", FormatDuration(options_.max_lifetime)));
       break;
     }
     if (!busy_ && now >= end_of_idling) {
-      StopTaking(fmt::format("it was idle for {}", FormatDuration(options_.idle_timeout)));
+      Stop(fmt::format("it was idle for {}", FormatDuration(options_.idle_timeout)));
       break;
     }
     // While a run is on, the idle time has not begun; somebody looks again when it may have passed.
@@ -193,7 +211,7 @@ async::Task<void> Session::Expire() {
 }
 
 async::Task<void> Session::Close() {
-  StopTaking("it was closed");
+  Stop("it was closed");
   {
     auto pass = co_await turn_.Enter();
     if (!std::exchange(ended_, true)) co_await guest_->Close();

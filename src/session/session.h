@@ -33,6 +33,8 @@ struct RunInput {
   std::optional<std::chrono::nanoseconds> timeout;  // else the policy's
   std::optional<std::string> stdin_text;
   bool answers_input = false;  // somebody calls Reply when an input request comes
+  std::function<void()> on_turn;  // its turn has come; Cancel now means this run
+  std::function<void(Stream, std::string_view)> on_output;  // all that it writes, before it is capped
 };
 
 class Session {
@@ -75,6 +77,8 @@ class Session {
   async::Task<Status> DropCheckpoint(std::string name);
   std::vector<std::string> Checkpoints() const { return guest_->Checkpoints(); }
 
+  // Takes no more runs and cancels the one that is on; Close is still due.
+  void Stop(std::string because);
   // Cancels what runs, refuses what waits, ends the guest.
   async::Task<void> Close();
 
@@ -84,7 +88,6 @@ class Session {
   async::Task<Result<async::Gate::Pass>> Enter();
   async::Task<void> Expire();
   async::Task<executor::CellEnd> RunBlocks(RunInput& input, const std::string& run_id, executor::EventSink& sink);
-  void StopTaking(std::string because);
   async::Task<Status> InTurn(std::function<async::Task<Status>()> work);
   void Touch() { idle_since_ = async::Clock::now(); }
 

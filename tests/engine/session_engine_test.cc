@@ -11,7 +11,7 @@
 
 #include "async/deadline.h"
 #include "async/task_group.h"
-#include "cli/engine.h"
+#include "session/engine.h"
 #include "session/session.h"
 
 namespace cella {
@@ -25,7 +25,7 @@ constexpr const char* kPython = "/usr/bin/python3";
 class SessionEngineTest : public testing::Test {
  protected:
   void Start(executor::PoolLimits pool = {}) {
-    auto engine = cli::MakeEngine(loop_, cli::ExecutorKind::kSandbox, pool);
+    auto engine = session::MakeEngine(loop_, ExecutorKind::kSandbox, pool);
     ASSERT_TRUE(engine) << engine.error().message;
     engine_ = std::move(*engine);
   }
@@ -61,7 +61,7 @@ class SessionEngineTest : public testing::Test {
   }
 
   async::Loop loop_;
-  std::unique_ptr<cli::Engine> engine_;
+  std::unique_ptr<session::Engine> engine_;
 };
 
 // Processes whose command line holds `text`, found in /proc.

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "async/task_group.h"
-#include "cli/engine.h"
+#include "session/engine.h"
 #include "session/json.h"
 #include "session/session.h"
 
@@ -126,7 +126,7 @@ async::Task<bool> Churn(async::Loop& loop, executor::Executor& executor, const s
 int Main(int argc, char** argv) {
   const int count = argc > 1 ? atoi(argv[1]) : 300;
   async::Loop loop;
-  auto engine = cli::MakeEngine(loop, cli::ExecutorKind::kSandbox, {2, 2});
+  auto engine = session::MakeEngine(loop, ExecutorKind::kSandbox, {2, 2});
   if (!engine) {
     std::cerr << engine.error().message << "\n";
     return 1;

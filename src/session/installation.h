@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 
-namespace cella::cli {
+namespace cella::session {
 
 struct Installation {
   std::string launcher;   // cella-launch
@@ -15,4 +15,4 @@ struct Installation {
 
 Result<Installation> FindInstallation();
 
-}  // namespace cella::cli
+}  // namespace cella::session

@@ -1,4 +1,4 @@
-#include "cli/installation.h"
+#include "session/installation.h"
 
 #include <unistd.h>
 
@@ -6,7 +6,7 @@
 
 #include "os/io.h"
 
-namespace cella::cli {
+namespace cella::session {
 namespace {
 
 Result<std::string> FirstReadable(std::initializer_list<std::string> candidates) {
@@ -27,4 +27,4 @@ Result<Installation> FindInstallation() {
   return installation;
 }
 
-}  // namespace cella::cli
+}  // namespace cella::session

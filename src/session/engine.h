@@ -5,12 +5,12 @@
 
 #include "async/task.h"
 #include "base/result.h"
-#include "cli/policy_options.h"
+#include "cella/policy.h"
 #include "executor/executor.h"
 #include "executor/sandbox/session_pool.h"
 #include "language/table.h"
 
-namespace cella::cli {
+namespace cella::session {
 
 struct Engine {
   language::LanguageTable table;  // the executor refers to it
@@ -20,4 +20,4 @@ struct Engine {
 // `pool`: what the sandbox makes ahead of demand.
 Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind, executor::PoolLimits pool = {});
 
-}  // namespace cella::cli
+}  // namespace cella::session

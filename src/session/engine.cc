@@ -1,15 +1,15 @@
-#include "cli/engine.h"
+#include "session/engine.h"
 
 #include <cstdlib>
 
-#include "cli/installation.h"
+#include "session/installation.h"
 #include "executor/local/local_executor.h"
 #include "executor/sandbox/sandbox_executor.h"
 #include "language/host_env.h"
 
 extern char** environ;
 
-namespace cella::cli {
+namespace cella::session {
 namespace {
 
 std::string Value(const char* name) {
@@ -56,4 +56,4 @@ Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind,
   return engine;
 }
 
-}  // namespace cella::cli
+}  // namespace cella::session

@@ -1,0 +1,84 @@
+#include "server/hosted_run.h"
+
+namespace cella::server {
+namespace {
+
+constexpr size_t kNews = 64;
+
+}  // namespace
+
+HostedRun::HostedRun(async::Loop& loop, std::string id, std::string owner, RunPaths paths,
+                     session::EventLogLimits limits)
+    : id_(std::move(id)),
+      owner_(std::move(owner)),
+      events_(session::EventLog::Create(loop, std::move(paths.events), limits)),
+      encoder_(id_),
+      out_(std::move(paths.output), limits.file),
+      err_(std::move(paths.errors), limits.file),
+      ended_(loop) {}
+
+void HostedRun::Keep(Stream stream, std::string_view bytes) {
+  (stream == Stream::kStdout ? out_ : err_).Append(bytes);
+}
+
+uint64_t HostedRun::OutputSize(Stream stream) const {
+  return (stream == Stream::kStdout ? out_ : err_).total();
+}
+
+Result<std::string> HostedRun::ReadOutput(Stream stream, uint64_t offset, size_t at_most) const {
+  return (stream == Stream::kStdout ? out_ : err_).Read(offset, at_most);
+}
+
+void HostedRun::Append(std::string line) {
+  const uint64_t number = events_->next_number();
+  events_->Append(line);
+  news_.push_back({number, std::move(line)});
+  if (news_.size() > kNews) news_.pop_front();
+}
+
+async::Task<bool> HostedRun::Emit(Event event) {
+  if (std::holds_alternative<StartedEvent>(event)) phase_ = Phase::kRunning;
+  if (std::holds_alternative<FinishedEvent>(event)) {
+    for (Stream stream : {Stream::kStdout, Stream::kStderr}) {
+      if (std::string line = encoder_.Flush(stream); !line.empty()) Append(std::move(line));
+    }
+  }
+  if (std::string line = encoder_.Encode(event); !line.empty()) Append(std::move(line));
+  co_return true;
+}
+
+void HostedRun::Finish(const RunResult& result) {
+  result_ = session::ToJson(result);
+  status_ = result.outcome.status;
+  phase_ = Phase::kEnded;
+  news_.clear();
+  events_->End();
+  ended_.Set();
+}
+
+void HostedRun::FinishAsStored(std::string result) {
+  result_ = std::move(result);
+  phase_ = Phase::kEnded;
+  events_->End();
+  ended_.Set();
+}
+
+void HostedRun::Settle() {
+  events_->Settle();
+  out_.Settle();
+  err_.Settle();
+}
+
+void HostedRun::Discard() {
+  events_->Discard();
+  out_.Discard();
+  err_.Discard();
+}
+
+std::vector<session::EventRecord> HostedRun::TakeNews() {
+  std::vector<session::EventRecord> news(std::make_move_iterator(news_.begin()), std::make_move_iterator(news_.end()));
+  news_.clear();
+  return news;
+}
+
+}  // namespace cella::server

@@ -1,0 +1,75 @@
+// One run of the server, from its acceptance to long after its end: its numbered events for whoever follows it, what it
+// wrote, and its Result. Shared by the session that runs it and the requests that look at it. Lives on the loop.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "async/event.h"
+#include "cella/outcome.h"
+#include "executor/executor.h"
+#include "session/event_log.h"
+#include "session/json.h"
+#include "session/output_spill.h"
+#include "session/registry_types.h"
+
+namespace cella::server {
+
+struct RunPaths {
+  std::string events, output, errors;
+};
+
+class HostedRun : public executor::EventSink {
+ public:
+  enum class Phase { kQueued, kRunning, kEnded };
+
+  HostedRun(async::Loop& loop, std::string id, std::string owner, RunPaths paths, session::EventLogLimits limits);
+
+  const std::string& id() const { return id_; }
+  const std::string& owner() const { return owner_; }
+  Phase phase() const { return phase_; }
+  const std::shared_ptr<session::EventLog>& events() const { return events_; }
+
+  // Everything that the run writes, before it is capped for events and Result.
+  void Keep(Stream stream, std::string_view bytes);
+  // At most so many bytes of a stream from `offset` on, whether the run is on or over.
+  Result<std::string> ReadOutput(Stream stream, uint64_t offset, size_t at_most) const;
+  uint64_t OutputSize(Stream stream) const;
+
+  async::Task<bool> Emit(Event event) override;
+  // No event will come any more. `result` has been folded from those that came.
+  void Finish(const RunResult& result);
+  // One of long ago, of which only the Result is left.
+  void FinishAsStored(std::string result);
+  // After Finish, when there is time: what is in memory goes to disk.
+  void Settle();
+  void Discard();
+
+  // True once it has ended; false when cancelled.
+  async::Task<bool> Ended() { return ended_.Wait(); }
+  const std::string& result() const { return result_; }  // JSON, once it has ended
+  RunStatus status() const { return status_; }
+
+  bool cancel_wanted = false;
+
+  // Events that the registry has not been told of; the last ones if there were too many.
+  std::vector<session::EventRecord> TakeNews();
+
+ private:
+  void Append(std::string line);
+
+  const std::string id_;
+  const std::string owner_;
+  Phase phase_ = Phase::kQueued;
+  std::shared_ptr<session::EventLog> events_;
+  session::EventEncoder encoder_;
+  session::OutputSpill out_, err_;
+  std::deque<session::EventRecord> news_;
+  async::Event ended_;
+  RunStatus status_ = RunStatus::kOk;
+  std::string result_;
+};
+
+}  // namespace cella::server

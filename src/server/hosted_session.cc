@@ -1,0 +1,202 @@
+#include "server/hosted_session.h"
+
+#include <fmt/chrono.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/sha256.h"
+#include "server/answer.h"
+#include "session/fold.h"
+#include "session/json.h"
+#include "session/rejected.h"
+
+namespace cella::server {
+namespace {
+
+using namespace std::chrono_literals;
+using Json = nlohmann::ordered_json;
+
+// Ended runs that are kept at hand; their events and results are small.
+constexpr size_t kRunsAtHand = 32;
+// A run that is shorter than this tells the registry of its end only.
+constexpr auto kNewsEvery = 200ms;
+
+std::string HashOf(const std::vector<language::Block>& blocks, uint64_t* bytes) {
+  std::string whole;
+  for (const language::Block& block : blocks) {
+    whole.append(block.language).append(1, '\0').append(block.code).append(1, '\0');
+    *bytes += block.code.size();
+  }
+  return Sha256Hex(whole);
+}
+
+std::string At(std::chrono::system_clock::time_point time) {
+  return fmt::format("{:%FT%TZ}", std::chrono::floor<std::chrono::milliseconds>(time));
+}
+
+}  // namespace
+
+HostedSession::HostedSession(Hub& hub, SessionSpec spec, std::string owner, Quota::Share share,
+                             std::unique_ptr<session::Session> session)
+    : hub_(hub),
+      spec_(std::move(spec)),
+      owner_(std::move(owner)),
+      share_(std::move(share)),
+      session_(std::move(session)),
+      tasks_(hub.loop),
+      gone_(hub.loop) {}
+
+std::string_view HostedSession::status() const {
+  if (lost_) return "lost";
+  if (!session_->is_open()) return "closed";
+  return session_->is_busy() ? "running" : "idle";
+}
+
+Json HostedSession::Describe() const {
+  Json labels = Json::object();
+  for (const auto& [key, value] : spec_.labels) labels[key] = value;
+  const bool stateful = spec_.executor == ExecutorKind::kSandbox;
+  Json json;
+  json["id"] = id();
+  json["name"] = spec_.name.empty() ? Json(nullptr) : Json(spec_.name);
+  json["labels"] = std::move(labels);
+  json["executor"] = ToString(spec_.executor);
+  json["status"] = status();
+  json["capabilities"] = stateful ? Json{"state", "checkpoints", "input", "display", "completion", "files", "interrupt"}
+                                  : Json{"files"};
+  json["created_at"] = At(created_);
+  json["expires_at"] = At(created_ + std::chrono::duration_cast<std::chrono::seconds>(spec_.max_lifetime));
+  json["isolation"] = Json::parse(session::ToJson(session_->isolation()));
+  return json;
+}
+
+std::shared_ptr<HostedRun> HostedSession::FindRun(std::string_view id) const {
+  auto found = runs_.find(id);
+  return found == runs_.end() ? nullptr : found->second;
+}
+
+// The oldest that have ended; the registry has them.
+void HostedSession::Forget() {
+  while (order_.size() > kRunsAtHand) {
+    auto oldest = runs_.find(order_.front());
+    if (oldest != runs_.end() && oldest->second->phase() != HostedRun::Phase::kEnded) return;
+    if (oldest != runs_.end()) runs_.erase(oldest);
+    order_.pop_front();
+  }
+}
+
+async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wish) {
+  if (!session_->is_open()) {
+    co_return Conflict("the session has ended: " + session_->closed_because(), "open a new one");
+  }
+  if (session_->waiting() >= hub_.config.sessions.max_queued_runs) {
+    co_return TooMany(fmt::format("{} runs of this session wait already", session_->waiting()), 1s);
+  }
+  auto share = hub_.quota.TakeRun(owner_);
+  if (!share) co_return std::unexpected(std::move(share.error()));
+  session::NewRun row;
+  row.id = session::NewRunId();
+  row.session = id();
+  row.owner = owner_;
+  row.language = wish.blocks.front().language;
+  row.code_sha256 = HashOf(wish.blocks, &row.code_bytes);
+  row.idempotency_key = wish.idempotency_key;
+  const std::string base = hub_.RunsDirectory() + "/" + row.id;
+  session::EventLogLimits limits;
+  limits.file = hub_.config.retention.event_log_bytes;
+  auto run = std::make_shared<HostedRun>(hub_.loop, row.id, owner_,
+                                         RunPaths{base + ".events", base + ".stdout", base + ".stderr"}, limits);
+  auto accepted = co_await hub_.registry.RunAccepted(std::move(row));
+  if (!accepted) co_return Refused(accepted.error());
+  if (accepted->as == session::Accepted::As::kConflict) {
+    co_return Conflict("this idempotency key belongs to a run of other code: " + accepted->run);
+  }
+  if (accepted->as == session::Accepted::As::kRepeated) {
+    auto earlier = FindRun(accepted->run);
+    if (earlier) co_return earlier;
+    // Long over: whoever asks gets what the registry has.
+    run = std::make_shared<HostedRun>(hub_.loop, accepted->run, owner_, RunPaths{}, limits);
+    auto record = co_await hub_.registry.FindRun(accepted->run);
+    if (!record) co_return Refused(record.error());
+    if (!*record || (*record)->result.empty()) co_return Conflict("that run was lost: " + accepted->run);
+    run->FinishAsStored((*record)->result);
+    co_return run;
+  }
+  if (!session_->is_open()) co_return Conflict("the session has ended: " + session_->closed_because());
+  runs_[run->id()] = run;
+  order_.push_back(run->id());
+  hub_.metrics.RunAccepted();
+  tasks_.Add(Execute(run, std::move(wish), std::move(*share)));
+  co_return run;
+}
+
+async::Task<void> HostedSession::TellRegistry(HostedRun& run) {
+  for (;;) {
+    bool slept = co_await async::SleepUntil(async::Clock::now() + kNewsEvery);
+    if (!slept) co_return;
+    auto news = run.TakeNews();
+    if (!news.empty()) {
+      (void)co_await hub_.registry.AppendEvents(run.id(), std::move(news), session::Until::kQueued);
+    }
+  }
+}
+
+async::Task<void> HostedSession::Execute(std::shared_ptr<HostedRun> run, RunWish wish, Quota::Share share) {
+  const async::TimePoint accepted = async::Clock::now();
+  session::RunInput input;
+  input.id = run->id();
+  input.blocks = std::move(wish.blocks);
+  input.timeout = wish.timeout;
+  input.stdin_text = std::move(wish.stdin_text);
+  input.answers_input = wish.answers_input;
+  input.on_output = [run](Stream stream, std::string_view bytes) { run->Keep(stream, bytes); };
+  input.on_turn = [this, run] {
+    running_ = run.get();
+    if (run->cancel_wanted) session_->Cancel();
+  };
+  async::TaskGroup telling(hub_.loop);
+  telling.Add(TellRegistry(*run));
+  auto result = co_await session_->Run(std::move(input), run.get());
+  running_ = nullptr;
+  telling.Cancel();
+  if (!result) {
+    RunResult refused;
+    refused.id = run->id();
+    refused.session = id();
+    refused.outcome = session::Rejected(result.error());
+    if (run->cancel_wanted || !session_->is_open()) {
+      refused.outcome.status = RunStatus::kCancelled;
+      refused.outcome.exit_code = kExitCancelled;
+    }
+    refused.state = StateAfter::kKept;
+    result = std::move(refused);
+  }
+  if (result->state == StateAfter::kLost && result->outcome.status == RunStatus::kRejected) lost_ = true;
+  run->Finish(*result);
+  hub_.metrics.RunEnded(result->outcome.status, async::Clock::now() - accepted);
+  share.GiveBack();
+  co_await telling.Join();
+  (void)co_await hub_.registry.RunEnded(std::move(*result), session::Until::kQueued);
+  run->Settle();
+  Forget();
+}
+
+bool HostedSession::Cancel(HostedRun& run) {
+  if (run.phase() == HostedRun::Phase::kEnded) return false;
+  run.cancel_wanted = true;
+  if (running_ == &run) session_->Cancel();
+  return true;
+}
+
+void HostedSession::Stop(std::string because) { session_->Stop(std::move(because)); }
+
+async::Task<void> HostedSession::Finish() {
+  co_await session_->Close();
+  co_await tasks_.Join();
+  const auto status = lost_ ? session::SessionStatus::kLost : session::SessionStatus::kClosed;
+  (void)co_await hub_.registry.SessionEnded(id(), status, session_->closed_because());
+  share_.GiveBack();
+  gone_.Set();
+}
+
+}  // namespace cella::server

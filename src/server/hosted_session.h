@@ -1,0 +1,83 @@
+// One session of the server: the engine's session, whose it is, and its runs. Made and ended by HostedSessions; requests
+// that work with it hold a reference meanwhile, so that it may be closed under them, but not freed. Lives on the loop.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "async/event.h"
+#include "async/task_group.h"
+#include "server/admission.h"
+#include "server/api_error.h"
+#include "server/hosted_run.h"
+#include "server/hub.h"
+#include "server/quota.h"
+#include "session/session.h"
+
+namespace cella::server {
+
+// What a client asks to be run.
+struct RunWish {
+  std::vector<language::Block> blocks;
+  std::optional<std::chrono::nanoseconds> timeout;
+  std::optional<std::string> stdin_text;
+  std::optional<std::string> idempotency_key;
+  bool answers_input = false;
+  bool wait = true;
+  bool cancel_on_disconnect = false;
+};
+
+class HostedSession {
+ public:
+  HostedSession(Hub& hub, SessionSpec spec, std::string owner, Quota::Share share,
+                std::unique_ptr<session::Session> session);
+
+  const std::string& id() const { return session_->id(); }
+  const std::string& owner() const { return owner_; }
+  const SessionSpec& spec() const { return spec_; }
+  session::Session& engine() { return *session_; }
+
+  // "idle", "running", "closed" or "lost".
+  std::string_view status() const;
+  nlohmann::ordered_json Describe() const;
+
+  // Accepts a run, in the registry as well, and lets it begin. 409: its key is that of another run; 429: too many wait.
+  async::Task<Answer<std::shared_ptr<HostedRun>>> Start(RunWish wish);
+  // One of the last ones; older ones are in the registry.
+  std::shared_ptr<HostedRun> FindRun(std::string_view id) const;
+  // Of a run that waits or is on; false: neither.
+  bool Cancel(HostedRun& run);
+
+  // Takes no more runs and cancels the one that is on. HostedSessions does the rest.
+  void Stop(std::string because);
+  // Waits until its time is up or somebody stopped it.
+  async::Task<bool> Stopping() { return session_->Closing(); }
+  // Ends everything that belongs to it. Once, after Stopping.
+  async::Task<void> Finish();
+  async::Task<bool> Gone() { return gone_.Wait(); }
+
+ private:
+  async::Task<void> Execute(std::shared_ptr<HostedRun> run, RunWish wish, Quota::Share share);
+  async::Task<void> TellRegistry(HostedRun& run);
+  void Forget();
+
+  Hub& hub_;
+  const SessionSpec spec_;
+  const std::string owner_;
+  Quota::Share share_;
+  std::unique_ptr<session::Session> session_;
+  const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
+  std::map<std::string, std::shared_ptr<HostedRun>, std::less<>> runs_;
+  std::deque<std::string> order_;  // of runs_, oldest first
+  HostedRun* running_ = nullptr;
+  bool lost_ = false;
+  async::TaskGroup tasks_;
+  async::Event gone_;
+};
+
+}  // namespace cella::server

@@ -1,0 +1,90 @@
+#include "server/hosted_sessions.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/scope_exit.h"
+#include "server/answer.h"
+
+namespace cella::server {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string LabelsOf(const SessionSpec& spec) {
+  nlohmann::ordered_json labels = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : spec.labels) labels[key] = value;
+  return ToText(labels);
+}
+
+}  // namespace
+
+async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hub, SessionSpec spec,
+                                                                         const std::string& owner) {
+  if (closing_) co_return std::unexpected(ApiError{503, "draining", "the server is about to end", {}, 5s});
+  if (sessions_.size() + opening_ >= hub.config.sessions.max_sessions) {
+    co_return TooMany(fmt::format("this server keeps {} sessions at most", hub.config.sessions.max_sessions), 5s);
+  }
+  auto share = hub.quota.TakeSession(owner, spec.policy.limits.memory.value);
+  if (!share) co_return std::unexpected(std::move(share.error()));
+  session::Engine* engine = hub.engines.Find(spec.executor);
+  if (engine == nullptr) co_return Forbidden(fmt::format("executor: '{}' is not allowed", ToString(spec.executor)));
+  ++opening_;
+  ScopeExit opened([this] { --opening_; });
+  const async::TimePoint start = async::Clock::now();
+
+  session::SessionOptions options;
+  options.request.policy = spec.policy;
+  options.request.preload = spec.preload;
+  options.request.checkpoint = spec.checkpoint;
+  options.queue = hub.config.sessions.max_queued_runs + 1;
+  options.idle_timeout = spec.idle_timeout;
+  options.max_lifetime = spec.max_lifetime;
+  auto session = co_await session::Session::Open(hub.loop, *engine->executor, std::move(options));
+  if (!session) co_return Refused(session.error());
+  hub.metrics.SessionOpened(async::Clock::now() - start);
+
+  session::NewSession row;
+  row.id = (*session)->id();
+  row.owner = owner;
+  row.name = spec.name;
+  row.labels = LabelsOf(spec);
+  row.executor = ToString(spec.executor);
+  auto hosted =
+      std::make_shared<HostedSession>(hub, std::move(spec), owner, std::move(*share), std::move(*session));
+  auto stored = co_await hub.registry.SessionOpened(std::move(row));
+  if (!stored || closing_) {
+    hosted->Stop("it could not be kept");
+    co_await hosted->Finish();
+    if (!stored) co_return Refused(stored.error());
+    co_return std::unexpected(ApiError{503, "draining", "the server is about to end", {}, 5s});
+  }
+  sessions_[hosted->id()] = hosted;
+  tending_.Add(Tend(hosted));
+  co_return hosted;
+}
+
+async::Task<void> HostedSessions::Tend(std::shared_ptr<HostedSession> session) {
+  (void)co_await session->Stopping();
+  co_await session->Finish();
+  sessions_.erase(session->id());
+}
+
+Answer<std::shared_ptr<HostedSession>> HostedSessions::Find(std::string_view id, std::string_view owner) const {
+  auto found = sessions_.find(id);
+  if (found == sessions_.end() || found->second->owner() != owner) return NotFound("there is no such session");
+  return found->second;
+}
+
+std::vector<std::shared_ptr<HostedSession>> HostedSessions::All() const {
+  std::vector<std::shared_ptr<HostedSession>> all;
+  for (const auto& [id, session] : sessions_) all.push_back(session);
+  return all;
+}
+
+async::Task<void> HostedSessions::Close(std::string because) {
+  closing_ = true;
+  for (const auto& session : All()) session->Stop(because);
+  co_await tending_.Join();
+}
+
+}  // namespace cella::server

@@ -1,0 +1,72 @@
+#include "server/metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cella::server {
+namespace {
+
+void Line(std::string* out, std::string_view name, std::string_view kind, std::string_view help, auto value) {
+  fmt::format_to(std::back_inserter(*out), "# HELP {0} {1}\n# TYPE {0} {2}\n{0} {3}\n", name, help, kind, value);
+}
+
+}  // namespace
+
+void Histogram::Add(std::chrono::nanoseconds value) {
+  const double seconds = std::chrono::duration<double>(value).count();
+  const auto bucket = std::ranges::lower_bound(kBounds, seconds) - kBounds.begin();
+  ++counts_[static_cast<size_t>(bucket)];
+  sum_ += seconds;
+}
+
+void Histogram::Render(std::string_view name, std::string_view help, std::string* out) const {
+  auto to = std::back_inserter(*out);
+  fmt::format_to(to, "# HELP {0} {1}\n# TYPE {0} histogram\n", name, help);
+  uint64_t below = 0;
+  for (size_t i = 0; i < kBounds.size(); ++i) {
+    below += counts_[i];
+    fmt::format_to(to, "{}_bucket{{le=\"{}\"}} {}\n", name, kBounds[i], below);
+  }
+  below += counts_.back();
+  fmt::format_to(to, "{0}_bucket{{le=\"+Inf\"}} {1}\n{0}_sum {2}\n{0}_count {1}\n", name, below, sum_);
+}
+
+void Metrics::RunEnded(RunStatus status, std::chrono::nanoseconds took) {
+  ++runs_[static_cast<size_t>(status)];
+  run_.Add(took);
+}
+
+void Metrics::Answered(int status) {
+  ++answers_[static_cast<size_t>(std::clamp(status / 100, 0, 5))];
+  if (status == 401 || status == 403) ++refused_auth_;
+  if (status == 429) ++refused_quota_;
+}
+
+std::string Metrics::Render(const Gauges& gauges) const {
+  std::string out;
+  Line(&out, "cella_sessions", "gauge", "Sessions that are alive.", gauges.sessions);
+  Line(&out, "cella_runs_running", "gauge", "Runs that are on.", gauges.running);
+  Line(&out, "cella_runs_queued", "gauge", "Runs that wait for the one before them.", gauges.queued);
+  Line(&out, "cella_connections", "gauge", "Open connections.", gauges.connections);
+  Line(&out, "cella_session_memory_bytes", "gauge", "Memory charged to all sessions.", gauges.memory);
+  Line(&out, "cella_registry_failures_total", "counter", "Writes to the registry that failed.",
+       gauges.registry_failures);
+  Line(&out, "cella_runs_accepted_total", "counter", "Runs that were accepted.", runs_accepted_);
+  Line(&out, "cella_refused_access_total", "counter", "Requests refused with 401 or 403.", refused_auth_);
+  Line(&out, "cella_refused_quota_total", "counter", "Requests refused with 429.", refused_quota_);
+  auto to = std::back_inserter(out);
+  fmt::format_to(to, "# HELP cella_runs_total Runs that ended, by status.\n# TYPE cella_runs_total counter\n");
+  for (size_t i = 0; i < kStatuses; ++i) {
+    fmt::format_to(to, "cella_runs_total{{status=\"{}\"}} {}\n", ToString(static_cast<RunStatus>(i)), runs_[i]);
+  }
+  fmt::format_to(to, "# HELP cella_answers_total Answers, by class.\n# TYPE cella_answers_total counter\n");
+  for (size_t i = 1; i < answers_.size(); ++i) {
+    fmt::format_to(to, "cella_answers_total{{class=\"{}xx\"}} {}\n", i, answers_[i]);
+  }
+  session_start_.Render("cella_session_start_seconds", "From a request to an open session.", &out);
+  run_.Render("cella_run_seconds", "From acceptance to the end of a run.", &out);
+  return out;
+}
+
+}  // namespace cella::server

@@ -1,0 +1,52 @@
+// What the server counts, as Prometheus reads it. Lives on the loop.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "cella/outcome.h"
+
+namespace cella::server {
+
+class Histogram {
+ public:
+  void Add(std::chrono::nanoseconds value);
+  void Render(std::string_view name, std::string_view help, std::string* out) const;
+
+ private:
+  static constexpr std::array<double, 14> kBounds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                                                     0.1,    0.25,  0.5,    1,     2.5,  10,    60};
+  std::array<uint64_t, kBounds.size() + 1> counts_ = {};
+  double sum_ = 0;
+};
+
+class Metrics {
+ public:
+  void SessionOpened(std::chrono::nanoseconds took) { session_start_.Add(took); }
+  void RunAccepted() { ++runs_accepted_; }
+  void RunEnded(RunStatus status, std::chrono::nanoseconds took);
+  void Answered(int status);
+
+  // What others count.
+  struct Gauges {
+    size_t sessions = 0;
+    size_t running = 0;
+    size_t queued = 0;
+    size_t connections = 0;
+    uint64_t memory = 0;  // charged to sessions
+    uint64_t registry_failures = 0;
+  };
+  std::string Render(const Gauges& gauges) const;
+
+ private:
+  static constexpr size_t kStatuses = 8;
+  uint64_t runs_accepted_ = 0;
+  std::array<uint64_t, kStatuses> runs_ = {};
+  std::array<uint64_t, 6> answers_ = {};  // by the first digit of the status
+  uint64_t refused_auth_ = 0, refused_quota_ = 0;
+  Histogram session_start_, run_;
+};
+
+}  // namespace cella::server
