@@ -159,7 +159,7 @@ Status TarReader::FinishExtended() {
   } else if (!extended_.path) {  // a pax header has more to say than GNU's
     extended_.path = extended_bytes_.substr(0, extended_bytes_.find('\0'));
   }
-  extended_bytes_ = {};
+  std::string().swap(extended_bytes_);  // assigning an empty one would keep the memory
   return {};
 }
 
