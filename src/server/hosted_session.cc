@@ -80,7 +80,10 @@ void HostedSession::Forget() {
   while (order_.size() > kRunsAtHand) {
     auto oldest = runs_.find(order_.front());
     if (oldest != runs_.end() && oldest->second->phase() != HostedRun::Phase::kEnded) return;
-    if (oldest != runs_.end()) runs_.erase(oldest);
+    if (oldest != runs_.end()) {
+      oldest->second->Discard();
+      runs_.erase(oldest);
+    }
     order_.pop_front();
   }
 }
@@ -193,6 +196,7 @@ void HostedSession::Stop(std::string because) { session_->Stop(std::move(because
 async::Task<void> HostedSession::Finish() {
   co_await session_->Close();
   co_await tasks_.Join();
+  for (const auto& [id, run] : runs_) run->Discard();
   const auto status = lost_ ? session::SessionStatus::kLost : session::SessionStatus::kClosed;
   (void)co_await hub_.registry.SessionEnded(id(), status, session_->closed_because());
   share_.GiveBack();

@@ -32,6 +32,9 @@ struct RunWish {
   bool cancel_on_disconnect = false;
 };
 
+// Why a session ended that its client deleted.
+inline constexpr const char* kDeleted = "it was deleted";
+
 class HostedSession {
  public:
   HostedSession(Hub& hub, SessionSpec spec, std::string owner, Quota::Share share,

@@ -1,6 +1,8 @@
 // What the operations of the API work with: one value that refers to the parts of a running server. Lives on the loop.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "async/blocking_pool.h"
@@ -35,6 +37,7 @@ struct Hub {
   Quota& quota;
   Metrics& metrics;
   HostedSessions& sessions;
+  std::function<size_t()> connections;  // that are open
   bool draining = false;
 
   std::string RunsDirectory() const { return config.server.state_dir + "/runs"; }

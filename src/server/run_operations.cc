@@ -1,0 +1,223 @@
+// Runs of a session: start, follow, look at, page through their output, cancel.
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "async/deadline.h"
+#include "server/answer.h"
+#include "server/hosted_sessions.h"
+#include "server/json_input.h"
+#include "server/operations.h"
+#include "server/run_request.h"
+#include "server/run_stream.h"
+
+namespace cella::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kOutputPage = size_t{1} << 20;
+
+Answer<uint64_t> Number(std::string_view text, std::string_view name) {
+  uint64_t value = 0;
+  auto [end, error] = std::from_chars(text.begin(), text.end(), value);
+  if (text.empty() || error != std::errc() || end != text.end()) {
+    return Invalid(fmt::format("{}: a whole number is expected", name));
+  }
+  return value;
+}
+
+async::Task<void> AnswerWhenEnded(HostedSession& session, const std::shared_ptr<HostedRun>& run, Call& call,
+                                  bool cancel_on_disconnect) {
+  if (cancel_on_disconnect) {
+    auto first = co_await async::FirstOf(run->Ended(), call.exchange.Disconnected());
+    if (first.index() == 1) {
+      session.Cancel(*run);
+      co_return;
+    }
+  } else {
+    (void)co_await run->Ended();
+  }
+  (void)co_await call.exchange.SendJson(200, run->result());
+}
+
+async::Task<void> Start(Hub& hub, Call& call) {
+  auto session = hub.sessions.Find(call.parameters[0], call.client);
+  if (!session) co_return co_await Refuse(call.exchange, std::move(session.error()));
+  auto body = co_await call.exchange.ReadBody(hub.config.server.max_body);
+  if (!body) co_return;
+  auto json = ParseJsonObject(*body);
+  if (!json) co_return co_await Refuse(call.exchange, std::move(json.error()));
+  auto wish = ReadRunWish(*json, hub.config);
+  if (!wish) co_return co_await Refuse(call.exchange, std::move(wish.error()));
+  const bool wait = wish->wait;
+  const bool cancel_on_disconnect = wish->cancel_on_disconnect;
+  auto run = co_await (*session)->Start(std::move(*wish));
+  if (!run) co_return co_await Refuse(call.exchange, std::move(run.error()));
+  const StreamFormat format = WantedFormat(call.exchange.request());
+  if (format != StreamFormat::kNone) {
+    bool whole = co_await StreamEvents(call.exchange, **run, std::nullopt, format);
+    if (!whole && cancel_on_disconnect) (*session)->Cancel(**run);
+  } else if (wait) {
+    co_await AnswerWhenEnded(**session, *run, call, cancel_on_disconnect);
+  } else {
+    co_await AnswerJson(call.exchange, 202, {{"id", (*run)->id()}, {"session", (*session)->id()}});
+  }
+}
+
+Json Describe(const session::RunRecord& record) {
+  Json json;
+  json["id"] = record.id;
+  json["session"] = record.session;
+  json["number"] = record.number;
+  json["status"] = record.status;
+  json["exit_code"] = record.exit_code ? Json(*record.exit_code) : Json(nullptr);
+  json["language"] = record.language;
+  json["code_sha256"] = record.code_sha256;
+  return json;
+}
+
+async::Task<void> List(Hub& hub, Call& call) {
+  const std::string id(call.parameters[0]);
+  session::PageQuery query;
+  query.after = call.exchange.request().parameter("after").value_or("");
+  if (auto text = call.exchange.request().parameter("limit")) {
+    auto limit = Number(*text, "limit");
+    if (!limit) co_return co_await Refuse(call.exchange, std::move(limit.error()));
+    query.limit = std::clamp<size_t>(*limit, 1, session::kMaxPage);
+  }
+  auto known = co_await hub.registry.FindSession(id);
+  if (!known) co_return co_await Refuse(call.exchange, ToApiError(known.error()));
+  if (!*known || (*known)->owner != call.client) {
+    co_return co_await Refuse(call.exchange, NotFound("there is no such session").error());
+  }
+  auto page = co_await hub.registry.ListRuns(id, std::move(query));
+  if (!page) co_return co_await Refuse(call.exchange, ToApiError(page.error()));
+  Json runs = Json::array();
+  for (const session::RunRecord& record : page->items) runs.push_back(Describe(record));
+  co_await AnswerJson(call.exchange, 200,
+                      {{"runs", std::move(runs)}, {"next", page->next.empty() ? Json() : Json(page->next)}});
+}
+
+// One that is at hand, with its session.
+struct LiveRun {
+  std::shared_ptr<HostedSession> session;
+  std::shared_ptr<HostedRun> run;
+};
+
+LiveRun FindLive(const Hub& hub, const Call& call) {
+  auto session = hub.sessions.Find(call.parameters[0], call.client);
+  if (!session) return {};
+  return {*session, (*session)->FindRun(call.parameters[1])};
+}
+
+// Of the registry, if it belongs to who asks.
+async::Task<Answer<session::RunRecord>> FindStored(Hub& hub, const Call& call) {
+  const std::string session(call.parameters[0]);
+  auto record = co_await hub.registry.FindRun(std::string(call.parameters[1]));
+  if (!record) co_return Refused(record.error());
+  if (!*record || (*record)->owner != call.client || (*record)->session != session) {
+    co_return NotFound("there is no such run");
+  }
+  co_return std::move(**record);
+}
+
+async::Task<void> Show(Hub& hub, Call& call) {
+  LiveRun live = FindLive(hub, call);
+  if (live.run && live.run->phase() == HostedRun::Phase::kEnded) {
+    (void)co_await call.exchange.SendJson(200, live.run->result());
+    co_return;
+  }
+  if (live.run) {
+    const bool running = live.run->phase() == HostedRun::Phase::kRunning;
+    co_return co_await AnswerJson(call.exchange, 200,
+                                  {{"id", live.run->id()},
+                                   {"session", live.session->id()},
+                                   {"status", running ? "running" : "queued"},
+                                   {"events", live.run->events()->next_number()}});
+  }
+  auto record = co_await FindStored(hub, call);
+  if (!record) co_return co_await Refuse(call.exchange, std::move(record.error()));
+  if (!record->result.empty()) {
+    (void)co_await call.exchange.SendJson(200, record->result);
+    co_return;
+  }
+  co_await AnswerJson(call.exchange, 200, Describe(*record));
+}
+
+async::Task<void> Events(Hub& hub, Call& call) {
+  std::optional<uint64_t> after;
+  std::string_view asked = call.exchange.request().parameter("after").value_or("");
+  if (asked.empty()) asked = call.exchange.request().header("Last-Event-ID").value_or("");
+  if (!asked.empty()) {
+    auto number = Number(asked, "after");
+    if (!number) co_return co_await Refuse(call.exchange, std::move(number.error()));
+    after = *number;
+  }
+  StreamFormat format = WantedFormat(call.exchange.request());
+  if (format == StreamFormat::kNone) format = StreamFormat::kNdjson;
+  LiveRun live = FindLive(hub, call);
+  if (live.run) {
+    (void)co_await StreamEvents(call.exchange, *live.run, after, format);
+    co_return;
+  }
+  auto record = co_await FindStored(hub, call);
+  if (!record) co_return co_await Refuse(call.exchange, std::move(record.error()));
+  auto events = co_await hub.registry.ListEvents(record->id, after ? *after + 1 : 0);
+  if (!events) co_return co_await Refuse(call.exchange, ToApiError(events.error()));
+  std::string lines;
+  for (const session::EventRecord& event : *events) {
+    lines += format == StreamFormat::kSse ? ToSse(event.event) : event.event + "\n";
+  }
+  (void)co_await call.exchange.Send(
+      200, {{"Content-Type", format == StreamFormat::kSse ? "text/event-stream" : "application/x-ndjson"}}, lines);
+}
+
+async::Task<void> Output(Hub& hub, Call& call) {
+  const http::Request& request = call.exchange.request();
+  const std::string_view name = request.parameter("stream").value_or("stdout");
+  if (name != "stdout" && name != "stderr") {
+    co_return co_await Refuse(call.exchange, Invalid("stream: stdout or stderr").error());
+  }
+  const Stream stream = name == "stdout" ? Stream::kStdout : Stream::kStderr;
+  auto offset = Number(request.parameter("offset").value_or("0"), "offset");
+  if (!offset) co_return co_await Refuse(call.exchange, std::move(offset.error()));
+  auto limit = Number(request.parameter("limit").value_or("1048576"), "limit");
+  if (!limit) co_return co_await Refuse(call.exchange, std::move(limit.error()));
+  LiveRun live = FindLive(hub, call);
+  if (!live.run) {
+    auto record = co_await FindStored(hub, call);
+    co_return co_await Refuse(call.exchange, record ? ApiError{409, "closed", "its output is not kept any more", {}, {}}
+                                                    : std::move(record.error()));
+  }
+  auto bytes = live.run->ReadOutput(stream, *offset, std::min<size_t>(*limit, kOutputPage));
+  if (!bytes) co_return co_await Refuse(call.exchange, ToApiError(bytes.error()));
+  const std::string size = std::to_string(live.run->OutputSize(stream));
+  (void)co_await call.exchange.Send(
+      200, {{"Content-Type", "application/octet-stream"}, {"X-Cella-Stream-Size", size}}, *bytes);
+}
+
+async::Task<void> Cancel(Hub& hub, Call& call) {
+  LiveRun live = FindLive(hub, call);
+  if (live.run) {
+    const bool cancelled = live.session->Cancel(*live.run);
+    co_return co_await AnswerJson(call.exchange, cancelled ? 202 : 200,
+                                  {{"id", live.run->id()}, {"cancelled", cancelled}});
+  }
+  auto record = co_await FindStored(hub, call);
+  if (!record) co_return co_await Refuse(call.exchange, std::move(record.error()));
+  co_await AnswerJson(call.exchange, 200, {{"id", record->id}, {"cancelled", false}});
+}
+
+}  // namespace
+
+void AddRunOperations(Hub& hub, Router* router) {
+  const RouteAdder add(hub, router);
+  add("POST", "/v1/sessions/{id}/runs", "Run code; the Result, or a stream of events", Start);
+  add("GET", "/v1/sessions/{id}/runs", "List the runs of a session", List);
+  add("GET", "/v1/sessions/{id}/runs/{run}", "Show a run: its Result once it has ended", Show);
+  add("GET", "/v1/sessions/{id}/runs/{run}/events", "Follow the events of a run, after=N resumes", Events);
+  add("GET", "/v1/sessions/{id}/runs/{run}/output", "Page through all that a run wrote", Output);
+  add("POST", "/v1/sessions/{id}/runs/{run}/cancel", "Cancel a run that waits or is on", Cancel);
+}
+
+}  // namespace cella::server

@@ -1,0 +1,80 @@
+#include "server/run_stream.h"
+
+#include "async/deadline.h"
+
+namespace cella::server {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Proxies and clients give up on a connection that is silent for a minute or so.
+constexpr auto kKeepAlive = 15s;
+
+std::string_view Between(std::string_view text, std::string_view before, char end) {
+  const size_t begin = text.find(before);
+  if (begin == std::string_view::npos) return {};
+  text.remove_prefix(begin + before.size());
+  return text.substr(0, text.find(end));
+}
+
+std::string ToSseAll(std::string_view lines) {
+  std::string out;
+  while (!lines.empty()) {
+    const size_t end = lines.find('\n');
+    out += ToSse(lines.substr(0, end));
+    lines.remove_prefix(end + 1);
+  }
+  return out;
+}
+
+}  // namespace
+
+StreamFormat WantedFormat(const http::Request& request) {
+  const std::string_view accept = request.header("Accept").value_or("");
+  if (accept.find("text/event-stream") != std::string_view::npos) return StreamFormat::kSse;
+  if (accept.find("application/x-ndjson") != std::string_view::npos) return StreamFormat::kNdjson;
+  return StreamFormat::kNone;
+}
+
+std::string ToSse(std::string_view line) {
+  // The encoder writes these two first, so that nothing of a guest can stand before them.
+  std::string event = "id: ";
+  event += Between(line, "{\"n\":", ',');
+  event += "\nevent: ";
+  event += Between(line, "\"type\":\"", '"');
+  event += "\ndata: ";
+  event += line;
+  event += "\n\n";
+  return event;
+}
+
+async::Task<bool> StreamEvents(http::Exchange& exchange, const HostedRun& run, std::optional<uint64_t> after,
+                               StreamFormat format) {
+  const bool sse = format == StreamFormat::kSse;
+  auto begun = co_await exchange.Begin(200, {{"Content-Type", sse ? "text/event-stream" : "application/x-ndjson"},
+                                             {"Cache-Control", "no-store"},
+                                             {"X-Accel-Buffering", "no"}});
+  if (!begun) co_return false;
+  auto reader = run.events()->ReadAfter(after);
+  for (;;) {
+    auto lines = reader.Read();
+    if (!lines) co_return true;  // forgotten meanwhile: a stream that is cut tells the client so
+    if (!lines->empty()) {
+      if (sse) *lines = ToSseAll(*lines);
+      auto written = co_await exchange.Write(*lines);
+      if (!written) co_return false;
+      continue;
+    }
+    if (reader.at_end()) break;
+    auto more = co_await async::WithDeadline(async::FirstOf(reader.Wait(), exchange.Disconnected()),
+                                             async::Clock::now() + kKeepAlive);
+    if (more && more->index() == 1) co_return false;
+    if (more) continue;
+    auto written = co_await exchange.Write(sse ? ":\n\n" : "\n");
+    if (!written) co_return false;
+  }
+  (void)co_await exchange.End();
+  co_return true;
+}
+
+}  // namespace cella::server
