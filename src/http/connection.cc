@@ -249,7 +249,7 @@ Task<Status> Connection::End() {
   co_return written;
 }
 
-Task<void> Connection::Disconnected() {
+Task<bool> Connection::Disconnected() {
   constexpr size_t kMaxAhead = size_t{16} << 10;
   constexpr auto kPause = std::chrono::milliseconds(250);
   co_await asio::this_coro::throw_if_cancelled(false);
@@ -258,16 +258,17 @@ Task<void> Connection::Disconnected() {
       // It sends ahead more than we keep, so its end cannot be read: ask now and then.
       if (stream_->PeerIsGone()) break;
       bool slept = co_await async::SleepUntil(Clock::now() + kPause);
-      if (!slept) co_return;
+      if (!slept) co_return false;
       continue;
     }
     auto n =
         co_await stream_->Read(input_.Prepare(input_.size() < InputBuffer::kSmall ? InputBuffer::kSmall : kMaxAhead));
-    if (!n && n.error().sys_errno == ECANCELED) co_return;
+    if (!n && n.error().sys_errno == ECANCELED) co_return false;
     if (!n || *n == 0) break;
     input_.Commit(*n);
   }
   peer_ended_ = true;
+  co_return true;
 }
 
 }  // namespace cella::http

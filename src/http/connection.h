@@ -45,7 +45,7 @@ class Connection final : public Exchange {
   void Abort() override { stream_->Kill(Stream::Manner::kAbrupt); }
   bool is_answered() const override { return answer_ != Answer::kNone; }
   bool is_connected() override { return !peer_ended_ && !stream_->PeerIsGone(); }
-  async::Task<void> Disconnected() override;
+  async::Task<bool> Disconnected() override;
   async::Task<Result<std::unique_ptr<WebSocket>>> UpgradeToWebSocket(WebSocketOptions options) override;
 
  private:

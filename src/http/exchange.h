@@ -58,9 +58,9 @@ class Exchange {
   // Whether the client is still there, as far as the kernel knows now. One that only ended its side of the connection
   // counts as gone, but can still be answered.
   virtual bool is_connected() = 0;
-  // Waits until it is not. Returns early when cancelled. Not while the body is read; bytes that come in the meantime
-  // are kept for the next request.
-  virtual async::Task<void> Disconnected() = 0;
+  // Waits until it is not; false when cancelled, so that it can be raced (async::FirstOf). Not while the body is read;
+  // bytes that come in the meantime are kept for the next request.
+  virtual async::Task<bool> Disconnected() = 0;
 
   // Answers 101 and hands over the connection, or refuses (400, 426) and returns why. Before anything else was answered
   // and for requests without a body.

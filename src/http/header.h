@@ -14,8 +14,8 @@ struct Header {
   std::string_view value;
 };
 
-// What an answer is given: a braced list or a vector. Borrowed for the call; `co_await Send(200, {{"A", "b"}}, body)`
-// is fine.
+// What an answer is given: a braced list or a vector, borrowed. `co_await Send(200, {{"A", "b"}}, body)` is fine; a
+// variable of this type made from a braced list is not, since the list is gone at the end of the line.
 class Headers {
  public:
   Headers() = default;

@@ -127,7 +127,11 @@ class Server::Impl {
       socklen_t size = sizeof address;
       UniqueFd fd(accept4(listening, reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (fd) {
-        Admit(std::move(fd), address, tls);
+        try {
+          Admit(std::move(fd), address, tls);
+        } catch (...) {
+          return true;  // out of memory
+        }
         continue;
       }
       switch (errno) {
@@ -177,12 +181,10 @@ class Server::Impl {
     ScopeExit leave([this] { --refused_; });
     if (!stream) co_return;
     const std::string body = ErrorBody("too_many_connections", "the server has as many connections as it may have");
+    const std::vector<Header> headers = {{"Content-Type", "application/json"}, {"Retry-After", "1"}};
     std::string answer;
-    const ResponseHead head = {.status = 503,
-                               .headers = {{"Content-Type", "application/json"}, {"Retry-After", "1"}},
-                               .framing = Framing::kLength,
-                               .length = body.size(),
-                               .after = After::kClose};
+    const ResponseHead head = {
+        .status = 503, .headers = headers, .framing = Framing::kLength, .length = body.size(), .after = After::kClose};
     FormatHead(head, context_.date.Now(), answer);
     answer += body;
     (*stream)->WriteNow(answer);

@@ -1,0 +1,198 @@
+// Clients that are slow, silent or too many.
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <boost/asio/post.hpp>
+
+#include "http/test_client.h"
+
+namespace cella::http {
+namespace {
+
+using async::Clock;
+using async::Task;
+using testing::HasSubstr;
+
+Task<void> Length(Exchange& exchange) {
+  auto body = co_await exchange.ReadBody(1 << 20);
+  if (body) (void)co_await exchange.Send(200, {}, std::to_string(body->size()));
+}
+
+TEST(SlowClientTest, AHeadThatDripsIsCutOffByItsTotalTime) {
+  TestServer server(Length, {.header_time = 300ms});
+  TestClient client(server.address());
+  std::atomic<bool> stop = false;
+  std::thread dripper([&] {
+    client.Say("GET / HTTP/1.1\r\n");
+    // Each byte comes in good time; only all of them together do not.
+    while (!stop) {
+      client.Say("a");
+      std::this_thread::sleep_for(20ms);
+    }
+  });
+  auto start = Clock::now();
+  EXPECT_EQ(client.ReadResponse().status, 408);
+  EXPECT_GE(Clock::now() - start, 250ms);
+  stop = true;
+  dripper.join();
+}
+
+TEST(SlowClientTest, OneWhoSaysNothingIsClosedWithoutAWord) {
+  TestServer server(Length, {.header_time = 100ms});
+  TestClient client(server.address());
+  EXPECT_EQ(client.ReadToEnd(), "");
+}
+
+TEST(SlowClientTest, AnIdleConnectionIsClosedAfterItsTime) {
+  TestServer server(Length, {.idle = 150ms});
+  TestClient client(server.address());
+  EXPECT_EQ(client.Get("/").status, 200);
+  auto start = Clock::now();
+  EXPECT_TRUE(client.is_at_end());
+  EXPECT_GE(Clock::now() - start, 100ms);
+}
+
+TEST(SlowClientTest, TheIdleTimeStartsAnewWithEveryRequest) {
+  TestServer server(Length, {.idle = 400ms});
+  TestClient client(server.address());
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_EQ(client.Get("/").status, 200) << i;
+    std::this_thread::sleep_for(100ms);
+  }
+}
+
+TEST(SlowClientTest, ABodyThatStallsIs408) {
+  TestServer server(Length, {.body_stall = 100ms});
+  TestClient client(server.address());
+  client.Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
+  TestResponse response = client.ReadResponse();
+  EXPECT_EQ(response.status, 408);
+  EXPECT_EQ(response.header("connection"), "close");
+}
+
+TEST(SlowClientTest, ABodyThatKeepsComingMayTakeItsTime) {
+  TestServer server(Length, {.body_stall = 300ms});
+  TestClient client(server.address());
+  client.Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n");
+  for (int i = 0; i < 8; ++i) {
+    std::this_thread::sleep_for(60ms);
+    client.Say("x");
+  }
+  EXPECT_EQ(client.ReadResponse().body, "8");
+}
+
+TEST(SlowClientTest, AHandlerMayTakeLongerThanAnyClient) {
+  auto slow = [](Exchange& exchange) -> Task<void> {
+    (void)co_await async::SleepUntil(Clock::now() + 300ms);
+    (void)co_await exchange.Send(200, {}, "done");
+  };
+  TestServer server(slow, {.header_time = 50ms, .body_stall = 50ms, .write_stall = 50ms, .idle = 50ms});
+  EXPECT_EQ(TestClient(server.address()).Get("/").body, "done");
+}
+
+class TooMany : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Connections, TooMany, testing::Values("", "127.0.0.1:0"));
+
+TEST_P(TooMany, AreToldToComeBack) {
+  TestServer server(Length, {.connections = 2}, GetParam());
+  TestClient first(server.address());
+  auto second = std::make_unique<TestClient>(server.address());
+  EXPECT_EQ(first.Get("/").status, 200);
+  EXPECT_EQ(second->Get("/").status, 200);
+  {
+    TestClient third(server.address());
+    TestResponse response = third.Get("/");
+    EXPECT_EQ(response.status, 503);
+    EXPECT_EQ(response.header("retry-after"), "1");
+    EXPECT_TRUE(third.is_at_end());
+  }
+  EXPECT_EQ(first.Get("/").status, 200);
+  second.reset();
+  while (server.connections() > 1) std::this_thread::yield();
+  EXPECT_EQ(TestClient(server.address()).Get("/").status, 200);
+}
+
+TEST(RequestLimitTest, TheLastRequestOfAConnectionSaysSo) {
+  TestServer server(Length, {.requests_per_connection = 2});
+  TestClient client(server.address());
+  EXPECT_EQ(client.Get("/").header("connection"), "");
+  EXPECT_EQ(client.Get("/").header("connection"), "close");
+  EXPECT_TRUE(client.is_at_end());
+}
+
+TEST(AcceptTest, GoesOnWhenThereAreDescriptorsAgain) {
+  TestServer server(Length);
+  TestClient before(server.address());
+  EXPECT_EQ(before.Get("/").status, 200);
+  UniqueFd socket_for_later(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  rlimit old = {}, none = {};
+  getrlimit(RLIMIT_NOFILE, &old);
+  none = {.rlim_cur = static_cast<rlim_t>(socket_for_later.get()), .rlim_max = old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  sockaddr_un to = {};
+  to.sun_family = AF_UNIX;
+  server.address().path.copy(to.sun_path, sizeof to.sun_path - 1);
+  EXPECT_EQ(connect(socket_for_later.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  TestClient waiting(std::move(socket_for_later));
+  waiting.Say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(before.Get("/").status, 200) << "who is connected is served meanwhile";
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
+  EXPECT_EQ(waiting.ReadResponse().status, 200);
+}
+
+TEST(DrainTest, IdleConnectionsEndAtOnceAndBusyOnesAfterTheirAnswer) {
+  std::promise<void> started;
+  std::atomic<bool> go_on = false;
+  auto handler = [&](Exchange& exchange) -> Task<void> {
+    if (exchange.request().target().path() == "/busy") {
+      started.set_value();
+      while (!go_on) (void)co_await async::SleepUntil(Clock::now() + 1ms);
+    }
+    (void)co_await exchange.Send(200, {}, "answer");
+  };
+  TestServer server(handler);
+  TestClient idle(server.address()), fresh(server.address()), busy(server.address());
+  EXPECT_EQ(idle.Get("/").status, 200);
+  busy.Say("GET /busy HTTP/1.1\r\nHost: x\r\n\r\n");
+  started.get_future().wait();
+  server.BeginStop(kPatience);
+  EXPECT_TRUE(idle.is_at_end());
+  EXPECT_TRUE(fresh.is_at_end());
+  EXPECT_FALSE(server.is_drained());
+  go_on = true;
+  TestResponse response = busy.ReadResponse();
+  EXPECT_EQ(response.body, "answer");
+  EXPECT_EQ(response.header("connection"), "close");
+  EXPECT_TRUE(busy.is_at_end());
+  server.Stop(kPatience);
+  EXPECT_TRUE(server.is_drained());
+}
+
+TEST(DrainTest, WhatDoesNotEndIsBrokenOffAtTheDeadline) {
+  std::promise<void> started;
+  bool returned = false;
+  auto handler = [&](Exchange& exchange) -> Task<void> {
+    (void)co_await exchange.Begin(200, {});
+    started.set_value();
+    (void)co_await async::SleepUntil(Clock::now() + 1h);
+    returned = true;
+  };
+  TestServer server(handler);
+  TestClient client(server.address());
+  client.Say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  started.get_future().wait();
+  server.Stop(50ms);
+  EXPECT_TRUE(server.is_drained());
+  EXPECT_TRUE(returned);
+  EXPECT_THAT(client.ReadToEnd(), testing::Not(HasSubstr("0\r\n\r\n")));
+}
+
+TEST(DrainTest, TheSocketIsGoneWhenItIsDone) {
+  TestServer server(Length);
+  EXPECT_EQ(access(server.address().path.c_str(), F_OK), 0);
+  server.Stop(0ms);
+  EXPECT_NE(access(server.address().path.c_str(), F_OK), 0);
+}
+
+}  // namespace
+}  // namespace cella::http
