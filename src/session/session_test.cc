@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cella/policy.h"
 #include "session/capped_sink.h"
 #include "session/fold.h"
 #include "session/json.h"
@@ -43,6 +44,19 @@ TEST(ResultFoldTest, BeyondTheCapHeadAndTailRemainAndTheRestIsCounted) {
   EXPECT_TRUE(result.stdout_text.starts_with("hhhh"));
   EXPECT_TRUE(result.stdout_text.ends_with("the end"));
   EXPECT_NE(result.stdout_text.find("4907 bytes dropped"), std::string::npos);
+}
+
+TEST(WordsTest, WhatIsWrittenIsReadAndNothingElseIs) {
+  for (ExecutorKind kind : {ExecutorKind::kSandbox, ExecutorKind::kLocal}) {
+    EXPECT_EQ(ParseExecutorKind(ToString(kind)), kind);
+  }
+  for (Network network : {Network::kNone, Network::kHost}) EXPECT_EQ(ParseNetwork(ToString(network)), network);
+  for (MountMode mode : {MountMode::kReadOnly, MountMode::kReadWrite}) {
+    EXPECT_EQ(ParseMountMode(ToString(mode)), mode);
+  }
+  for (const char* other : {"", "Sandbox", "sandbox ", "NONE", "r"}) {
+    EXPECT_FALSE(ParseExecutorKind(other) || ParseNetwork(other) || ParseMountMode(other)) << other;
+  }
 }
 
 TEST(JsonTest, AResultHasEveryFieldOfItsContract) {

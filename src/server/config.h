@@ -1,0 +1,137 @@
+// The configuration of `cella serve` as one value, with every default written here, once. cella.toml fills it
+// (config_reader.h), command-line options override it, and what is left open is completed from the surroundings.
+// Plain values; read-only once the server runs.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "cella/policy.h"
+#include "language/runner_protocol.h"
+
+namespace cella::server {
+
+enum class LogLevel { kError, kWarning, kInfo, kDebug };
+enum class LogFormat { kAuto, kJson, kText };
+
+// Of one client. What is absent is not limited.
+struct QuotaLimits {
+  std::optional<uint64_t> sessions;
+  std::optional<uint64_t> concurrent_runs;
+  std::optional<uint64_t> memory;  // sum of the memory limits of its sessions
+  std::optional<double> requests_per_second;
+  std::optional<uint64_t> burst;  // requests at once; absent: those of one second
+
+  bool operator==(const QuotaLimits&) const = default;
+};
+
+struct Config {
+  struct Server {
+    std::vector<std::string> listen;  // as written; ParseListenAddress reads them
+    std::string state_dir;
+    std::string runtime_dir;
+    std::string tls_certificate;
+    std::string tls_key;
+    std::string token_file;
+    bool no_auth = false;
+    std::vector<std::string> allowed_origins;
+    std::vector<std::string> allowed_hosts;
+    uint64_t max_body = uint64_t{64} << 20;
+    uint64_t max_connections = 1024;
+    std::chrono::nanoseconds drain_grace = std::chrono::seconds(10);
+  } server;
+
+  struct Sessions {
+    uint64_t max_sessions = 256;
+    uint64_t max_queued_runs = 16;
+    std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
+    std::chrono::nanoseconds max_lifetime = std::chrono::hours(24);
+    uint64_t pool_shells = 4;
+    uint64_t pool_parked = 2;
+    std::vector<std::string> preload;
+  } sessions;
+
+  // What a session gets that asks for nothing.
+  struct Defaults {
+    ExecutorKind executor = ExecutorKind::kSandbox;
+    Policy policy;
+    language::CheckpointMode checkpoint = language::CheckpointMode::kAuto;
+  } defaults;
+
+  struct Allow {
+    std::vector<ExecutorKind> executors = {ExecutorKind::kSandbox};
+    bool network_host = false;
+    std::vector<std::string> mounts;
+    std::vector<std::string> pythons;
+  } allow;
+
+  struct Maxima {
+    uint64_t memory = uint64_t{4} << 30;
+    std::optional<double> cpus;
+    uint64_t pids = 1024;
+    uint64_t disk = uint64_t{4} << 30;
+    std::chrono::nanoseconds timeout = std::chrono::hours(1);
+    std::chrono::nanoseconds cpu_time = std::chrono::hours(1);
+    uint64_t output = uint64_t{16} << 20;
+    uint64_t open_files = 65536;
+    std::chrono::nanoseconds idle_timeout = std::chrono::hours(24);
+    std::chrono::nanoseconds max_lifetime = std::chrono::hours(24 * 7);
+  } maxima;
+
+  QuotaLimits quota;
+  std::map<std::string, QuotaLimits, std::less<>> client_quotas;  // complete: [quota] is already in them
+
+  struct Retention {
+    uint64_t days = 30;
+    uint64_t runs = 1000;
+    uint64_t event_log_bytes = uint64_t{64} << 20;
+  } retention;
+
+  struct Log {
+    LogLevel level = LogLevel::kInfo;
+    LogFormat format = LogFormat::kAuto;
+  } log;
+
+  const QuotaLimits& QuotaOf(std::string_view client) const;
+};
+
+// What the command line says; it wins over the file. Relative paths start at `directory`.
+struct ConfigOverrides {
+  std::vector<std::string> listen;  // not empty: instead of the file's
+  std::optional<std::string> state_dir, runtime_dir, tls_certificate, tls_key, token_file;
+  bool no_auth = false;  // also instead of a token file that the configuration names
+  std::optional<std::string> log_level;
+  std::string directory;
+};
+Status ApplyOverrides(const ConfigOverrides& overrides, Config* config);
+
+// What decides where things lie when nobody says.
+struct Surroundings {
+  uid_t uid = 0;
+  std::string home;
+  std::string xdg_state_home;
+  std::string xdg_runtime_dir;
+
+  // Not to be called while another thread changes the environment.
+  static Surroundings FromProcess();
+};
+std::string DefaultStateDirectory(const Surroundings& surroundings);
+std::string DefaultTokenFile(const Surroundings& surroundings);
+
+// Fills in directories, addresses and the token file. Whether somebody named the token file matters to the caller: one
+// that nobody named need not exist.
+void CompleteConfig(const Surroundings& surroundings, Config* config);
+
+// What contradicts itself or would open what nobody meant to open. Looks at the file system for links only.
+Status CheckConfig(const Config& config);
+
+}  // namespace cella::server

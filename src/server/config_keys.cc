@@ -1,0 +1,238 @@
+#include "server/config_keys.h"
+
+namespace cella::server {
+namespace {
+
+using enum KeyKind;
+
+constexpr ConfigSection kSections[] = {
+    {"server", "Where the server listens, who may talk to it, and where it keeps its files."},
+    {"sessions", "How many sessions there may be, how long they live, and what is made ahead of demand."},
+    {"policy", "What a session gets that does not ask for anything else: the words of the HTTP Policy document."},
+    {"policy.limits", "The limits of such a session."},
+    {"allow", "What clients may ask for. Everything else is answered with 403."},
+    {"maxima", "The most that clients may ask for."},
+    {"quota",
+     "What each client may use at once; more is answered with 429. A key that is not set is not limited. "
+     "`[quota.NAME]` "
+     "has the same keys for the client NAME, and takes what it does not set from `[quota]`."},
+    {"retention", "How long results are kept."},
+    {"log", "What the server writes to standard error."},
+};
+
+#define CELLA_AT(path) (+[](Config& config) { return &config.path; })
+
+// A field that is an enumeration, with the functions that know its words.
+#define CELLA_WORD(path, parse)                                                                                 \
+  (WordField{[](const Config& config) { return std::vector<std::string>{std::string(ToString(config.path))}; }, \
+             [](Config& config, const std::vector<std::string>& words) {                                        \
+               auto value = words.size() == 1 ? parse(words[0]) : std::nullopt;                                 \
+               if (value) config.path = *value;                                                                 \
+               return value.has_value();                                                                        \
+             }})
+
+std::vector<std::string> GetExecutors(const Config& config) {
+  std::vector<std::string> words;
+  for (ExecutorKind kind : config.allow.executors) words.emplace_back(ToString(kind));
+  return words;
+}
+
+bool SetExecutors(Config& config, const std::vector<std::string>& words) {
+  std::vector<ExecutorKind> kinds;
+  for (const std::string& word : words) {
+    auto kind = ParseExecutorKind(word);
+    if (!kind) return false;
+    kinds.push_back(*kind);
+  }
+  config.allow.executors = std::move(kinds);
+  return true;
+}
+
+const ConfigKey kKeys[] = {
+    {"server", "listen", kAddresses, CELLA_AT(server.listen),
+     "Addresses: `unix:/PATH`, `127.0.0.1:PORT`, `[::1]:PORT`, `localhost:PORT`; port 0 takes a free one.",
+     "`unix:RUNTIME_DIR/cella.sock`"},
+    {"server", "state_dir", kPath, CELLA_AT(server.state_dir), "What outlives the server: its database, run logs.",
+     "`/var/lib/cella` for root, else `~/.local/state/cella` (`$XDG_STATE_HOME`)"},
+    {"server", "runtime_dir", kPath, CELLA_AT(server.runtime_dir), "Sockets, and what ends with the server.",
+     "`/run/cella` for root, else `$XDG_RUNTIME_DIR/cella`, else `STATE_DIR/run`"},
+    {"server", "tls_certificate", kPath, CELLA_AT(server.tls_certificate),
+     "Certificate chain (PEM); TCP addresses then speak TLS.", "no TLS"},
+    {"server", "tls_key", kPath, CELLA_AT(server.tls_key), "Private key (PEM) of the certificate.", "no TLS"},
+    {"server", "token_file", kPath, CELLA_AT(server.token_file),
+     "Tokens of clients, see [server.md](server.md#tokens).", "`STATE_DIR/tokens`, if it is there"},
+    {"server",
+     "no_auth",
+     kSwitch,
+     CELLA_AT(server.no_auth),
+     "Ask nobody for a token. TCP addresses must then be loopback ones.",
+     {}},
+    {"server", "allowed_origins", kTexts, CELLA_AT(server.allowed_origins),
+     "Web origins (`https://app.example`) whose pages may call the server (CORS); `*` is all of them.", "none"},
+    {"server", "allowed_hosts", kTexts, CELLA_AT(server.allowed_hosts),
+     "Names by which clients may call the server (the `Host` header of TCP connections); `*` is any.",
+     "`localhost`, loopback addresses, and what it listens on; with `0.0.0.0` or `[::]` any address, but no other "
+     "name"},
+    {"server", "max_body", kSize, CELLA_AT(server.max_body), "Largest body of a request (413 beyond).", {}},
+    {"server", "max_connections", kCount, CELLA_AT(server.max_connections), "Connections at once.", {}},
+    {"server",
+     "drain_grace",
+     kDuration,
+     CELLA_AT(server.drain_grace),
+     "How long a server that was told to end waits for what runs.",
+     {}},
+
+    {"sessions", "max_sessions", kCount, CELLA_AT(sessions.max_sessions), "Sessions at once, of all clients.", {}},
+    {"sessions",
+     "max_queued_runs",
+     kCount,
+     CELLA_AT(sessions.max_queued_runs),
+     "Runs that may wait in one session for the one that is on.",
+     {}},
+    {"sessions",
+     "idle_timeout",
+     kDuration,
+     CELLA_AT(sessions.idle_timeout),
+     "A session ends after so long without a run, unless it asks for another time.",
+     {}},
+    {"sessions",
+     "max_lifetime",
+     kDuration,
+     CELLA_AT(sessions.max_lifetime),
+     "A session ends after so long, unless it asks for another time.",
+     {}},
+    {"sessions",
+     "pool_shells",
+     kCountOrZero,
+     CELLA_AT(sessions.pool_shells),
+     "Empty jails made ahead of demand, at most, of each kind; 0: none.",
+     {}},
+    {"sessions",
+     "pool_parked",
+     kCountOrZero,
+     CELLA_AT(sessions.pool_parked),
+     "Whole sessions made ahead of demand, at most, of each kind; 0: none.",
+     {}},
+    {"sessions", "preload", kModules, CELLA_AT(sessions.preload),
+     "Python modules that are imported before a session begins, unless it names its own.", "none"},
+
+    {"policy", "executor", kWord, CELLA_WORD(defaults.executor, ParseExecutorKind), "Where code runs.",
+     "sandbox, local"},
+    {"policy", "python", kText, CELLA_AT(defaults.policy.python), "Interpreter: a version such as `3.12`, or a path.",
+     "`python3` on the server's `PATH`"},
+    {"policy", "venv", kPath, CELLA_AT(defaults.policy.venv), "Python virtual environment.", "none"},
+    {"policy", "rootfs", kPath, CELLA_AT(defaults.policy.rootfs), "Another root tree.",
+     "the host's system directories"},
+    {"policy", "network", kWord, CELLA_WORD(defaults.policy.network, ParseNetwork),
+     "Network of a guest. The local executor has the host's.", "none, host"},
+    {"policy", "env", kVariables, CELLA_AT(defaults.policy.env),
+     "Variables: `{ NAME = \"value\" }`. A session's own come on top.", "none"},
+    {"policy", "checkpoint", kWord, CELLA_WORD(defaults.checkpoint, language::ParseCheckpointMode),
+     "When state is saved.", "auto, always, off"},
+    {"policy",
+     "best_effort",
+     kSwitch,
+     CELLA_AT(defaults.policy.best_effort),
+     "Report limits that cannot be enforced here instead of refusing.",
+     {}},
+
+    {"policy.limits", "timeout", kDuration, CELLA_AT(defaults.policy.limits.timeout), "Wall time of a run.", {}},
+    {"policy.limits", "cpu_time", kDuration, CELLA_AT(defaults.policy.limits.cpu_time), "Processor time of a run.", {}},
+    {"policy.limits", "memory", kSize, CELLA_AT(defaults.policy.limits.memory), "Memory of all processes.", {}},
+    {"policy.limits", "cpus", kCpus, CELLA_AT(defaults.policy.limits.cpus), "Share of processors.", "all"},
+    {"policy.limits", "pids", kCount, CELLA_AT(defaults.policy.limits.pids), "Processes and threads.", {}},
+    {"policy.limits", "disk", kSize, CELLA_AT(defaults.policy.limits.disk), "Files written, and the size of one.", {}},
+    {"policy.limits", "open_files", kCount, CELLA_AT(defaults.policy.limits.open_files), "Open files per process.", {}},
+    {"policy.limits",
+     "output",
+     kSize,
+     CELLA_AT(defaults.policy.limits.output),
+     "Kept bytes of each output stream.",
+     {}},
+
+    {"allow", "executors", kWords, (WordField{GetExecutors, SetExecutors}),
+     "Executors. `local` confines nothing: its sessions are the server's user.", "sandbox, local"},
+    {"allow", "network_host", kSwitch, CELLA_AT(allow.network_host), "`network: host`.", {}},
+    {"allow", "mounts", kPaths, CELLA_AT(allow.mounts),
+     "Host directories in or below which `mounts`, `workdir`, `rootfs` and `venv` may point. Links in them are not "
+     "followed, since guests may have made them.",
+     "none"},
+    {"allow", "pythons", kPaths, CELLA_AT(allow.pythons),
+     "Interpreters, or directories of them, that `python` may name by path. Not where guests can write.", "none"},
+
+    {"maxima", "memory", kSize, CELLA_AT(maxima.memory), "`limits.memory`.", {}},
+    {"maxima", "cpus", kCpus, CELLA_AT(maxima.cpus), "`limits.cpus`; a session that names none gets this.", "all"},
+    {"maxima", "pids", kCount, CELLA_AT(maxima.pids), "`limits.pids`.", {}},
+    {"maxima", "disk", kSize, CELLA_AT(maxima.disk), "`limits.disk`.", {}},
+    {"maxima", "timeout", kDuration, CELLA_AT(maxima.timeout), "`limits.timeout`.", {}},
+    {"maxima", "cpu_time", kDuration, CELLA_AT(maxima.cpu_time), "`limits.cpu_time`.", {}},
+    {"maxima", "output", kSize, CELLA_AT(maxima.output), "`limits.output`.", {}},
+    {"maxima", "open_files", kCount, CELLA_AT(maxima.open_files), "`limits.open_files`.", {}},
+    {"maxima", "idle_timeout", kDuration, CELLA_AT(maxima.idle_timeout), "`idle_timeout`.", {}},
+    {"maxima", "max_lifetime", kDuration, CELLA_AT(maxima.max_lifetime), "`max_lifetime`.", {}},
+
+    {"quota", "sessions", kCount, CELLA_AT(quota.sessions), "Sessions at once.", "not limited"},
+    {"quota", "concurrent_runs", kCount, CELLA_AT(quota.concurrent_runs), "Runs at once.", "not limited"},
+    {"quota", "memory", kSize, CELLA_AT(quota.memory), "Sum of the memory limits of its sessions.", "not limited"},
+    {"quota", "requests_per_second", kRate, CELLA_AT(quota.requests_per_second), "Requests, on average.",
+     "not limited"},
+    {"quota", "burst", kCount, CELLA_AT(quota.burst), "Requests that may come at once.", "those of one second"},
+
+    {"retention", "days", kCount, CELLA_AT(retention.days), "Results older than this are removed.", {}},
+    {"retention", "runs", kCount, CELLA_AT(retention.runs), "Results that are kept of one session.", {}},
+    {"retention",
+     "event_log_bytes",
+     kSize,
+     CELLA_AT(retention.event_log_bytes),
+     "Events that are kept of one run.",
+     {}},
+
+    {"log", "level", kWord, CELLA_WORD(log.level, ParseLogLevel), "The least important message that is written.",
+     "error, warning, info, debug"},
+    {"log", "format", kWord, CELLA_WORD(log.format, ParseLogFormat), "`auto` is text on a terminal and JSON elsewhere.",
+     "auto, json, text"},
+};
+
+#undef CELLA_AT
+#undef CELLA_WORD
+
+}  // namespace
+
+std::span<const ConfigKey> ConfigKeys() { return kKeys; }
+
+std::span<const ConfigSection> ConfigSections() { return kSections; }
+
+std::string_view ToString(LogLevel level) {
+  switch (level) {
+    case LogLevel::kError: return "error";
+    case LogLevel::kWarning: return "warning";
+    case LogLevel::kInfo: return "info";
+    case LogLevel::kDebug: return "debug";
+  }
+  return "info";
+}
+
+std::string_view ToString(LogFormat format) {
+  switch (format) {
+    case LogFormat::kAuto: return "auto";
+    case LogFormat::kJson: return "json";
+    case LogFormat::kText: return "text";
+  }
+  return "auto";
+}
+
+std::optional<LogLevel> ParseLogLevel(std::string_view word) {
+  for (LogLevel level : {LogLevel::kError, LogLevel::kWarning, LogLevel::kInfo, LogLevel::kDebug}) {
+    if (ToString(level) == word) return level;
+  }
+  return std::nullopt;
+}
+
+std::optional<LogFormat> ParseLogFormat(std::string_view word) {
+  for (LogFormat format : {LogFormat::kAuto, LogFormat::kJson, LogFormat::kText}) {
+    if (ToString(format) == word) return format;
+  }
+  return std::nullopt;
+}
+
+}  // namespace cella::server

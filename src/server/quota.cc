@@ -1,0 +1,105 @@
+#include "server/quota.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.h"
+
+namespace cella::server {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Nobody knows when a session or a run ends; these are worth a try.
+constexpr std::chrono::nanoseconds kRetrySession = 5s;
+constexpr std::chrono::nanoseconds kRetryRun = 1s;
+
+}  // namespace
+
+Quota::Share& Quota::Share::operator=(Share&& other) noexcept {
+  if (this == &other) return *this;
+  GiveBack();
+  client_ = std::exchange(other.client_, nullptr);
+  sessions_ = other.sessions_;
+  runs_ = other.runs_;
+  memory_ = other.memory_;
+  return *this;
+}
+
+void Quota::Share::GiveBack() {
+  if (client_ == nullptr) return;
+  client_->use.sessions -= sessions_;
+  client_->use.runs -= runs_;
+  client_->use.memory -= memory_;
+  client_ = nullptr;
+}
+
+Quota::Client& Quota::Of(std::string_view client) {
+  auto found = clients_.find(client);
+  if (found == clients_.end()) found = clients_.emplace(client, Client{}).first;
+  return found->second;
+}
+
+Answer<void> Quota::TakeRequest(std::string_view client, TimePoint now) {
+  QuotaLimits limits = limits_(client);
+  if (!limits.requests_per_second) return {};
+  double rate = *limits.requests_per_second;
+  double burst = limits.burst ? static_cast<double>(*limits.burst) : std::max(1.0, std::ceil(rate));
+  Client& state = Of(client);
+  if (!state.seen) {
+    state.requests = burst;
+    state.filled = now;
+    state.seen = true;
+  }
+  // Never backwards, should somebody pass in an older time.
+  if (now > state.filled) {
+    double seconds = std::chrono::duration<double>(now - state.filled).count();
+    state.requests += seconds * rate;
+    state.filled = now;
+  }
+  state.requests = std::min(state.requests, burst);
+  if (state.requests >= 1) {
+    state.requests -= 1;
+    return {};
+  }
+  // Rounded up: whoever waits exactly so long is let in.
+  double wait = std::ceil((1 - state.requests) / rate * 1e6) * 1e3;
+  return TooMany(fmt::format("more than {} requests per second", rate),
+                 std::chrono::nanoseconds(static_cast<int64_t>(wait)));
+}
+
+Answer<Quota::Share> Quota::TakeSession(std::string_view client, uint64_t memory) {
+  QuotaLimits limits = limits_(client);
+  Client& state = Of(client);
+  if (limits.sessions && state.use.sessions >= *limits.sessions) {
+    return TooMany(fmt::format("{} sessions at once, and no more, are yours: end one", *limits.sessions),
+                   kRetrySession);
+  }
+  if (limits.memory && (memory > *limits.memory || state.use.memory > *limits.memory - memory)) {
+    return TooMany(
+        fmt::format("the memory limits of your sessions may add up to {}, of which {} are taken: end one, or "
+                    "ask for less",
+                    FormatByteSize(*limits.memory), FormatByteSize(state.use.memory)),
+        kRetrySession);
+  }
+  state.use.sessions += 1;
+  state.use.memory += memory;
+  return Share(&state, 1, 0, memory);
+}
+
+Answer<Quota::Share> Quota::TakeRun(std::string_view client) {
+  QuotaLimits limits = limits_(client);
+  Client& state = Of(client);
+  if (limits.concurrent_runs && state.use.runs >= *limits.concurrent_runs) {
+    return TooMany(fmt::format("{} runs at once, and no more, are yours", *limits.concurrent_runs), kRetryRun);
+  }
+  state.use.runs += 1;
+  return Share(&state, 0, 1, 0);
+}
+
+Quota::Use Quota::UseOf(std::string_view client) const {
+  auto found = clients_.find(client);
+  return found == clients_.end() ? Use{} : found->second.use;
+}
+
+}  // namespace cella::server
