@@ -1,6 +1,7 @@
 #include "server/run_stream.h"
 
 #include "async/deadline.h"
+#include "http/sse.h"
 
 namespace cella::server {
 namespace {
@@ -38,20 +39,15 @@ StreamFormat WantedFormat(const http::Request& request) {
 
 std::string ToSse(std::string_view line) {
   // The encoder writes these two first, so that nothing of a guest can stand before them.
-  std::string event = "id: ";
-  event += Between(line, "{\"n\":", ',');
-  event += "\nevent: ";
-  event += Between(line, "\"type\":\"", '"');
-  event += "\ndata: ";
-  event += line;
-  event += "\n\n";
+  std::string event;
+  http::AppendEvent({Between(line, "{\"n\":", ','), Between(line, "\"type\":\"", '"'), line}, event);
   return event;
 }
 
 async::Task<bool> StreamEvents(http::Exchange& exchange, const HostedRun& run, std::optional<uint64_t> after,
                                StreamFormat format) {
   const bool sse = format == StreamFormat::kSse;
-  auto begun = co_await exchange.Begin(200, {{"Content-Type", sse ? "text/event-stream" : "application/x-ndjson"},
+  auto begun = co_await exchange.Begin(200, {{"Content-Type", sse ? http::kEventStreamType : http::kNdjsonType},
                                              {"Cache-Control", "no-store"},
                                              {"X-Accel-Buffering", "no"}});
   if (!begun) co_return false;
@@ -70,7 +66,7 @@ async::Task<bool> StreamEvents(http::Exchange& exchange, const HostedRun& run, s
                                              async::Clock::now() + kKeepAlive);
     if (more && more->index() == 1) co_return false;
     if (more) continue;
-    auto written = co_await exchange.Write(sse ? ":\n\n" : "\n");
+    auto written = co_await exchange.Write(sse ? http::kKeepAliveComment : "\n");
     if (!written) co_return false;
   }
   (void)co_await exchange.End();

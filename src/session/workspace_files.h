@@ -67,6 +67,7 @@ class Download {
   // The part to read; all of it unless called. kInvalid when it begins behind the end. A length that reaches further
   // than the file is shortened.
   Status SetRange(uint64_t offset, std::optional<uint64_t> length);
+  uint64_t offset() const { return begin_; }
   uint64_t length() const { return end_ - begin_; }  // what will be read: the length to announce
 
   // Up to the size of the buffer; 0 when all that was announced was read, whatever the file has grown to. kClosed when

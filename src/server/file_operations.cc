@@ -1,0 +1,193 @@
+// The files of a session: up, down by ranges, lists, removal, and whole trees as tar archives.
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "server/answer.h"
+#include "server/hosted_sessions.h"
+#include "server/operations.h"
+#include "session/workspace_archive.h"
+#include "session/workspace_files.h"
+
+namespace cella::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kChunk = size_t{64} << 10;
+
+// The session's files under a descriptor of our own, so that a session that ends meanwhile takes nothing away.
+Answer<session::WorkspaceFiles> FilesOf(const Hub& hub, const Call& call) {
+  auto session = hub.sessions.Find(call.parameters[0], call.client);
+  if (!session) return std::unexpected(std::move(session.error()));
+  const os::Directory* workspace = (*session)->engine().workspace();
+  if (workspace == nullptr) return Conflict("this session has no files");
+  auto own = workspace->Duplicate();
+  if (!own) return Refused(own.error());
+  return session::WorkspaceFiles(std::move(*own));
+}
+
+Json Describe(const session::FileEntry& entry) {
+  Json json = {{"name", entry.name}, {"type", session::ToString(entry.info.type)}, {"size", entry.info.size}};
+  if (!entry.media_type.empty()) json["media_type"] = entry.media_type;
+  return json;
+}
+
+std::string PathOf(const Call& call) { return call.exchange.request().target().Rest(call.rest); }
+
+async::Task<void> List(Hub& hub, Call& call) {
+  auto files = FilesOf(hub, call);
+  if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
+  const http::Request& request = call.exchange.request();
+  size_t limit = 1000;
+  if (auto text = request.parameter("limit")) (void)std::from_chars(text->begin(), text->end(), limit);
+  auto page = files->List(std::string(request.parameter("path").value_or("")),
+                          std::string(request.parameter("after").value_or("")), std::max<size_t>(limit, 1));
+  if (!page) co_return co_await Refuse(call.exchange, ToApiError(page.error()));
+  Json entries = Json::array();
+  for (const session::FileEntry& entry : page->entries) entries.push_back(Describe(entry));
+  Json json = {{"files", std::move(entries)}, {"next", page->next ? Json(*page->next) : Json(nullptr)}};
+  if (!page->complete) json["complete"] = false;
+  co_await AnswerJson(call.exchange, 200, json);
+}
+
+// "bytes=FIRST-LAST" and "bytes=FIRST-" and "bytes=-COUNT"; anything else is as if it was not there.
+bool SetRange(std::string_view header, session::Download* file, bool* beyond) {
+  *beyond = false;
+  if (!header.starts_with("bytes=") || header.find(',') != std::string_view::npos) return false;
+  header.remove_prefix(6);
+  const size_t dash = header.find('-');
+  if (dash == std::string_view::npos) return false;
+  auto number = [](std::string_view text) -> std::optional<uint64_t> {
+    uint64_t value = 0;
+    auto [end, error] = std::from_chars(text.begin(), text.end(), value);
+    if (text.empty() || error != std::errc() || end != text.end()) return std::nullopt;
+    return value;
+  };
+  auto first = number(header.substr(0, dash));
+  auto last = number(header.substr(dash + 1));
+  if (!first && !last) return false;
+  if (first && last && *last < *first) return false;
+  uint64_t offset = first ? *first : file->size() - std::min(file->size(), *last);
+  std::optional<uint64_t> length = first && last ? std::optional(*last - *first + 1) : std::nullopt;
+  *beyond = !file->SetRange(offset, length);
+  return true;
+}
+
+async::Task<void> Download(Hub& hub, Call& call) {
+  auto files = FilesOf(hub, call);
+  if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
+  auto file = files->StartDownload(PathOf(call));
+  if (!file) co_return co_await Refuse(call.exchange, ToApiError(file.error()));
+  bool beyond = false;
+  const bool ranged = SetRange(call.exchange.request().header("Range").value_or(""), &*file, &beyond);
+  const std::string whole = std::to_string(file->size());
+  if (beyond) {
+    const std::string range = "bytes */" + whole;
+    (void)co_await call.exchange.Send(416, {{"Content-Range", range}}, "");
+    co_return;
+  }
+  const std::string length = std::to_string(file->length());
+  const std::string range = fmt::format("bytes {}-{}/{}", file->offset(), file->offset() + file->length() - 1, whole);
+  std::vector<http::Header> headers = {{"Content-Type", file->media_type()},
+                                       {"Content-Length", length},
+                                       {"Accept-Ranges", "bytes"},
+                                       // Guests choose the content: no browser shall run it in our name.
+                                       {"Content-Disposition", "attachment"},
+                                       {"X-Content-Type-Options", "nosniff"}};
+  if (ranged) headers.push_back({"Content-Range", range});
+  auto begun = co_await call.exchange.Begin(ranged ? 206 : 200, headers);
+  std::string buffer(kChunk, '\0');
+  while (begun) {
+    auto count = file->Read(buffer);
+    if (!count) co_return call.exchange.Abort();
+    if (*count == 0) break;
+    begun = co_await call.exchange.Write(std::string_view(buffer).substr(0, *count));
+  }
+  if (begun) (void)co_await call.exchange.End();
+}
+
+async::Task<void> Upload(Hub& hub, Call& call) {
+  auto files = FilesOf(hub, call);
+  if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
+  session::WorkspaceFiles::UploadOptions options;
+  options.announced = call.exchange.request().content_length();
+  auto upload = files->StartUpload(PathOf(call), options);
+  if (!upload) co_return co_await Refuse(call.exchange, ToApiError(upload.error()));
+  for (;;) {
+    auto part = co_await call.exchange.ReadSome();
+    if (!part) co_return;
+    if (part->empty()) break;
+    auto written = upload->Write(*part);
+    if (!written) co_return co_await Refuse(call.exchange, ToApiError(written.error()));
+  }
+  auto kept = upload->Commit();
+  if (!kept) co_return co_await Refuse(call.exchange, ToApiError(kept.error()));
+  co_await AnswerJson(call.exchange, 201, {{"path", PathOf(call)}, {"size", upload->bytes()}});
+}
+
+async::Task<void> Remove(Hub& hub, Call& call) {
+  auto files = FilesOf(hub, call);
+  if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
+  const bool recursive = call.exchange.request().parameter("recursive").value_or("") == "true";
+  auto removed = co_await files->Remove(
+      PathOf(call), recursive ? session::WorkspaceFiles::Recursive::kYes : session::WorkspaceFiles::Recursive::kNo);
+  if (!removed) co_return co_await Refuse(call.exchange, ToApiError(removed.error()));
+  (void)co_await call.exchange.Send(204, {}, "");
+}
+
+async::Task<void> ArchiveDown(Hub& hub, Call& call) {
+  auto files = FilesOf(hub, call);
+  if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
+  auto archive = session::ArchiveOut::Start(
+      files->directory(), std::string(call.exchange.request().parameter("path").value_or("")), {});
+  if (!archive) co_return co_await Refuse(call.exchange, ToApiError(archive.error()));
+  auto begun = co_await call.exchange.Begin(
+      200, {{"Content-Type", "application/x-tar"}, {"Content-Disposition", "attachment; filename=\"workspace.tar\""}});
+  while (begun) {
+    auto part = archive->Read();
+    if (!part) break;
+    if (part->empty()) {
+      (void)co_await async::SleepUntil(async::Clock::now());  // others have their turn
+      continue;
+    }
+    begun = co_await call.exchange.Write(*part);
+  }
+  if (!begun) co_return;
+  // One that is not whole must not look as if it were.
+  if (!archive->complete()) co_return call.exchange.Abort();
+  (void)co_await call.exchange.End();
+}
+
+async::Task<void> ArchiveUp(Hub& hub, Call& call) {
+  auto files = FilesOf(hub, call);
+  if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
+  session::ArchiveIn::Options options;
+  options.into = std::string(call.exchange.request().parameter("path").value_or(""));
+  auto archive = session::ArchiveIn::Start(files->directory(), std::move(options));
+  if (!archive) co_return co_await Refuse(call.exchange, ToApiError(archive.error()));
+  for (;;) {
+    auto part = co_await call.exchange.ReadSome();
+    if (!part) co_return;
+    if (part->empty()) break;
+    auto fed = archive->Feed(*part);
+    if (!fed) co_return co_await Refuse(call.exchange, ToApiError(fed.error()));
+  }
+  auto done = archive->Finish();
+  if (!done) co_return co_await Refuse(call.exchange, ToApiError(done.error()));
+  co_await AnswerJson(call.exchange, 200,
+                      {{"files", archive->files()}, {"bytes", archive->bytes()}, {"notes", archive->notes().named}});
+}
+
+}  // namespace
+
+void AddFileOperations(Hub& hub, Router* router) {
+  const RouteAdder add(hub, router);
+  add("GET", "/v1/sessions/{id}/files", "List a directory of the workspace", List);
+  add("GET", "/v1/sessions/{id}/files/{path...}", "Download a file, or a range of it", Download);
+  add("PUT", "/v1/sessions/{id}/files/{path...}", "Upload a file", Upload);
+  add("DELETE", "/v1/sessions/{id}/files/{path...}", "Remove a file; recursive=true: a tree", Remove);
+  add("GET", "/v1/sessions/{id}/archive", "Download the workspace as a tar archive", ArchiveDown);
+  add("PUT", "/v1/sessions/{id}/archive", "Unpack a tar archive into the workspace", ArchiveUp);
+}
+
+}  // namespace cella::server

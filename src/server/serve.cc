@@ -1,0 +1,200 @@
+#include "server/serve.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "async/deadline.h"
+#include "async/signals.h"
+#include "http/listener.h"
+#include "http/server.h"
+#include "server/api.h"
+#include "server/hosted_sessions.h"
+#include "server/state_directory.h"
+#include "session/fold.h"
+
+namespace cella::server {
+namespace {
+
+using namespace std::chrono_literals;
+
+session::RegistryOptions RegistryOptionsOf(const Config& config) {
+  session::RegistryOptions options;
+  options.instance = session::NewSessionId();
+  options.retention.age = std::chrono::days(static_cast<int>(config.retention.days));
+  options.retention.max_runs = std::max<uint64_t>(config.retention.runs, 1) * 1000;
+  return options;
+}
+
+Result<std::unique_ptr<Tokens>> LoadTokens(const ServeOptions& options) {
+  auto tokens = std::make_unique<Tokens>(options.config.server.token_file);
+  const bool exists = access(options.config.server.token_file.c_str(), F_OK) == 0;
+  if (exists || options.token_file_named) TRY_VOID(tokens->Reload());
+  return tokens;
+}
+
+// On TCP anybody can connect who reaches the port.
+Status CheckAuthentication(const http::Listener& listener, const Config& config, const Tokens& tokens) {
+  if (listener.address().is_unix() || tokens.size() > 0 || config.server.no_auth) return {};
+  return Err(ErrorCode::kPermission,
+             "refusing to listen on {} without a token: make one with 'cella token new NAME', or give --no-auth for "
+             "loopback alone",
+             listener.address().ToString());
+}
+
+// What service managers wait for.
+void NotifyReady() {
+  const char* path = std::getenv("NOTIFY_SOCKET");
+  if (path == nullptr || *path == '\0') return;
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (std::strlen(path) >= sizeof address.sun_path) return;
+  std::memcpy(address.sun_path, path, std::strlen(path));
+  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
+  UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
+  (void)sendto(socket.get(), "READY=1", 7, MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
+}
+
+class Serving {
+ public:
+  Serving(async::Loop& loop, ServeOptions options)
+      : loop_(loop), options_(std::move(options)), config_(options_.config), sessions_(loop), blocking_(loop, {}) {}
+
+  async::Task<Status> Run() {
+    CO_TRY_VOID(Prepare());
+    CO_TRY(tokens_, LoadTokens(options_));
+    CO_TRY(std::vector<http::Listener> listeners, OpenListeners());
+    CO_TRY_VOID(MakeEngines());
+    auto registry = co_await session::Registry::Open(loop_, config_.server.state_dir + "/registry.db",
+                                                     RegistryOptionsOf(config_));
+    if (!registry) co_return std::unexpected(std::move(registry.error()));
+    registry_ = std::move(*registry);
+    auto lost = co_await registry_->MarkLost();
+    if (lost && !lost->sessions.empty()) {
+      Note(fmt::format("{} sessions of a server before this one are lost", lost->sessions.size()));
+    }
+    Status served = lost ? Status{} : std::unexpected(std::move(lost.error()));
+    if (served) co_await ServeAndDrain(std::move(listeners));
+    co_await registry_->Close();
+    for (session::Engine* engine : {engines_.sandbox.get(), engines_.local.get()}) {
+      if (engine != nullptr) co_await engine->executor->Close();
+    }
+    co_return served;
+  }
+
+ private:
+  void Note(const std::string& line) const {
+    if (options_.on_note) options_.on_note(line);
+  }
+
+  Status Prepare() {
+    TRY_VOID(MakePrivateDirectory(config_.server.state_dir));
+    TRY_VOID(MakePrivateDirectory(config_.server.state_dir + "/runs"));
+    // Of a server that died; the registry has what its runs told last.
+    return EmptyDirectory(config_.server.state_dir + "/runs");
+  }
+
+  Result<std::vector<http::Listener>> OpenListeners() {
+    std::optional<http::Tls> tls;
+    if (!config_.server.tls_certificate.empty()) {
+      TRY(tls, http::Tls::Load(config_.server.tls_certificate, config_.server.tls_key));
+    }
+    std::vector<http::Listener> listeners;
+    TRY(std::vector<UniqueFd> inherited, http::InheritedSockets(std::getenv("LISTEN_PID"), std::getenv("LISTEN_FDS")));
+    for (UniqueFd& fd : inherited) {
+      TRY(http::Listener listener, http::Listener::Adopt(std::move(fd), tls));
+      listeners.push_back(std::move(listener));
+    }
+    if (listeners.empty()) {
+      for (const std::string& text : config_.server.listen) {
+        TRY(http::Address address, http::ParseAddress(text));
+        if (address.is_unix()) {
+          std::string directory = address.path.substr(0, address.path.rfind('/'));
+          if (!directory.empty() && directory.starts_with(config_.server.runtime_dir)) {
+            TRY_VOID(MakePrivateDirectory(directory));
+          }
+        }
+        http::ListenOptions how;
+        if (!address.is_unix()) how.tls = tls;
+        TRY(http::Listener listener, http::Listener::Open(address, how));
+        listeners.push_back(std::move(listener));
+      }
+    }
+    for (const http::Listener& listener : listeners) TRY_VOID(CheckAuthentication(listener, config_, *tokens_));
+    return listeners;
+  }
+
+  Status MakeEngines() {
+    const executor::PoolLimits pool{config_.sessions.pool_shells, config_.sessions.pool_parked};
+    for (ExecutorKind kind : config_.allow.executors) {
+      auto& place = kind == ExecutorKind::kLocal ? engines_.local : engines_.sandbox;
+      TRY(place, session::MakeEngine(loop_, kind, pool));
+    }
+    return {};
+  }
+
+  async::Task<void> ServeAndDrain(std::vector<http::Listener> listeners) {
+    Quota quota([this](std::string_view client) { return config_.QuotaOf(client); });
+    Metrics metrics;
+    Hub hub{loop_, config_, engines_, *registry_, blocking_, quota, metrics, sessions_, {}};
+    Clients clients(tokens_.get(), config_.server.no_auth, geteuid());
+    Api api(hub, clients, HostRules::From(config_));
+    http::Limits limits;
+    limits.connections = config_.server.max_connections;
+    http::Server server(loop_, api, limits);
+    hub.connections = [&server] { return server.connections(); };
+    std::vector<std::string> addresses;
+    for (http::Listener& listener : listeners) {
+      addresses.push_back(listener.address().ToString());
+      server.Start(std::move(listener));
+    }
+    async::StopSignals stop(loop_);
+    for (const std::string& address : addresses) Note("listening on " + address);
+    NotifyReady();
+    (void)co_await stop.Wait();
+    hub.draining = true;
+    Note("draining");
+    server.StopAccepting();
+    const async::TimePoint deadline = async::Clock::now() + config_.server.drain_grace;
+    co_await LetRunsEnd(deadline);
+    co_await sessions_.Close("the server ended");
+    co_await server.Drain(std::max(deadline, async::Clock::now() + 1s));
+  }
+
+  // Those that are on; what waits behind them is cancelled with the session.
+  async::Task<void> LetRunsEnd(async::TimePoint deadline) const {
+    auto busy = [this] {
+      for (const auto& session : sessions_.All()) {
+        if (session->engine().is_busy()) return true;
+      }
+      return false;
+    };
+    while (busy() && async::Clock::now() < deadline) {
+      bool slept = co_await async::SleepUntil(async::Clock::now() + 20ms);
+      if (!slept) co_return;
+    }
+  }
+
+  async::Loop& loop_;
+  ServeOptions options_;
+  const Config& config_;
+  std::unique_ptr<Tokens> tokens_;
+  Engines engines_;
+  std::unique_ptr<session::Registry> registry_;
+  HostedSessions sessions_;
+  async::BlockingPool blocking_;
+};
+
+}  // namespace
+
+async::Task<Status> Serve(async::Loop& loop, ServeOptions options) {
+  Serving serving(loop, std::move(options));
+  auto served = co_await serving.Run();
+  co_return served;
+}
+
+}  // namespace cella::server

@@ -1,0 +1,23 @@
+// The composition root of `cella serve`: puts the parts of a server together, runs it until it is told to stop, and
+// takes it apart in order.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "async/task.h"
+#include "base/result.h"
+#include "server/config.h"
+
+namespace cella::server {
+
+struct ServeOptions {
+  Config config;                                    // completed and checked
+  bool token_file_named = false;                    // somebody named it: then it has to exist
+  std::function<void(const std::string&)> on_note;  // lines for the operator: where it listens, what it found
+};
+
+// Returns after a stop signal and the drain that follows it, or says why it cannot serve.
+async::Task<Status> Serve(async::Loop& loop, ServeOptions options);
+
+}  // namespace cella::server
