@@ -101,7 +101,7 @@ class Serving {
   Result<std::vector<http::Listener>> OpenListeners() {
     std::optional<http::Tls> tls;
     if (!config_.server.tls_certificate.empty()) {
-      TRY(tls, http::Tls::Load(config_.server.tls_certificate, config_.server.tls_key));
+      TRY(tls, http::Tls::ForServer({config_.server.tls_certificate, config_.server.tls_key}));
     }
     std::vector<http::Listener> listeners;
     TRY(std::vector<UniqueFd> inherited, http::InheritedSockets(std::getenv("LISTEN_PID"), std::getenv("LISTEN_FDS")));
