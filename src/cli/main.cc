@@ -13,6 +13,7 @@
 #include "cli/doctor_command.h"
 #include "cli/repl_command.h"
 #include "cli/run_command.h"
+#include "cli/serve_command.h"
 
 namespace {
 
@@ -61,6 +62,9 @@ int Main(int argc, char** argv) {
   cella::cli::ReplOptions repl_options;
   CLI::App* repl = app.add_subcommand("repl", "Talk to a session that keeps its state");
   cella::cli::DeclareReplOptions(*repl, &repl_options);
+  cella::cli::ServeCommandOptions serve_options;
+  CLI::App* serve = app.add_subcommand("serve", "Offer sessions to other programs over HTTP");
+  cella::cli::DeclareServeOptions(*serve, &serve_options);
   CLI::App* version = app.add_subcommand("version", "Print the version");
 
   std::ranges::reverse(arguments);  // the order that CLI11 wants
@@ -75,6 +79,7 @@ int Main(int argc, char** argv) {
   }
   if (doctor->parsed()) return cella::cli::DoctorCommand(doctor_options);
   if (bench->parsed()) return cella::cli::BenchCommand(bench_options);
+  if (serve->parsed()) return cella::cli::ServeCommand(serve_options);
   if (repl->parsed()) return cella::cli::ReplCommand(repl_options);
   return cella::cli::RunCommand(run_options);
 }

@@ -28,6 +28,12 @@ std::string ToSseAll(std::string_view lines) {
   return out;
 }
 
+// True when the reader may go on; false when the client is gone.
+async::Task<bool> WaitWithClient(session::EventLog::Reader& reader, http::Exchange& exchange) {
+  auto first = co_await async::FirstOf(reader.Wait(), exchange.Disconnected());
+  co_return first.index() == 0;
+}
+
 }  // namespace
 
 StreamFormat WantedFormat(const http::Request& request) {
@@ -62,10 +68,9 @@ async::Task<bool> StreamEvents(http::Exchange& exchange, const HostedRun& run, s
       continue;
     }
     if (reader.at_end()) break;
-    auto more = co_await async::WithDeadline(async::FirstOf(reader.Wait(), exchange.Disconnected()),
-                                             async::Clock::now() + kKeepAlive);
-    if (more && more->index() == 1) co_return false;
-    if (more) continue;
+    auto here = co_await async::WithDeadline(WaitWithClient(reader, exchange), async::Clock::now() + kKeepAlive);
+    if (here && !*here) co_return false;
+    if (here) continue;
     auto written = co_await exchange.Write(sse ? http::kKeepAliveComment : "\n");
     if (!written) co_return false;
   }
