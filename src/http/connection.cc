@@ -211,6 +211,8 @@ Task<Status> Connection::Begin(int status, Headers headers) {
     length_left_ = 0;
   }
   answer_ = Answer::kBegun;
+  // A stream may be open for hours: it gives back what a large request took, unless a piece of that is still looked at.
+  if (piece_ == 0) input_.Shrink();
   Status written = co_await WriteParts({out_, {}, {}});
   co_return written;
 }

@@ -255,9 +255,11 @@ TEST_P(BrokenStream, HasNoCleanEnd) {
 
 TEST(DisconnectTest, AHandlerLearnsThatItsClientLeft) {
   for (const char* address : {"", "127.0.0.1:0"}) {
+    std::promise<void> started;
     std::promise<bool> left;
     auto waits = [&](Exchange& exchange) -> Task<void> {
       EXPECT_TRUE(exchange.is_connected());
+      started.set_value();
       auto ended = co_await async::FirstOf(async::SleepUntil(Clock::now() + kPatience), exchange.Disconnected());
       left.set_value(ended.index() == 1 && !exchange.is_connected());
     };
@@ -265,7 +267,7 @@ TEST(DisconnectTest, AHandlerLearnsThatItsClientLeft) {
     {
       TestClient client(server.address());
       client.Say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-      while (server.connections() == 0) std::this_thread::yield();
+      started.get_future().wait();
     }
     EXPECT_TRUE(left.get_future().get());
   }

@@ -53,11 +53,11 @@ TEST(SlowClientTest, AnIdleConnectionIsClosedAfterItsTime) {
 }
 
 TEST(SlowClientTest, TheIdleTimeStartsAnewWithEveryRequest) {
-  TestServer server(Length, {.idle = 400ms});
+  TestServer server(Length, {.idle = 1s});
   TestClient client(server.address());
   for (int i = 0; i < 6; ++i) {
     ASSERT_EQ(client.Get("/").status, 200) << i;
-    std::this_thread::sleep_for(100ms);
+    std::this_thread::sleep_for(250ms);
   }
 }
 
@@ -71,11 +71,11 @@ TEST(SlowClientTest, ABodyThatStallsIs408) {
 }
 
 TEST(SlowClientTest, ABodyThatKeepsComingMayTakeItsTime) {
-  TestServer server(Length, {.body_stall = 300ms});
+  TestServer server(Length, {.body_stall = 1s});
   TestClient client(server.address());
   client.Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n");
   for (int i = 0; i < 8; ++i) {
-    std::this_thread::sleep_for(60ms);
+    std::this_thread::sleep_for(150ms);
     client.Say("x");
   }
   EXPECT_EQ(client.ReadResponse().body, "8");

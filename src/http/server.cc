@@ -22,6 +22,7 @@ using async::Task;
 namespace {
 
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+constexpr auto kCancelPause = std::chrono::milliseconds(20);
 
 Peer DescribePeer(int fd, const sockaddr_storage& address) {
   Peer peer;
@@ -73,7 +74,10 @@ class Server::Impl {
     Admit(std::move(fd), address, nullptr);
   }
 
-  void StopAccepting() { accepting_.Cancel(); }
+  void StopAccepting() {
+    stopping_ = true;
+    accepting_.Cancel();
+  }
 
   Task<void> Drain(async::TimePoint deadline) {
     StopAccepting();
@@ -83,9 +87,13 @@ class Server::Impl {
     when_empty_ = &empty;
     if (connections_.empty()) empty.Set();
     (void)co_await async::WithDeadline(empty.Wait(), deadline);
+    // A cancellation that comes between two waits of a handler is not noticed by the second: hence more than one.
+    while (!connections_.empty()) {
+      for (Connection* connection : connections_) connection->Kill();
+      serving_.Cancel();
+      (void)co_await async::WithDeadline(empty.Wait(), Clock::now() + kCancelPause);
+    }
     when_empty_ = nullptr;
-    for (Connection* connection : connections_) connection->Kill();
-    serving_.Cancel();
     co_await Join();
   }
 
@@ -105,11 +113,10 @@ class Server::Impl {
   }
 
   Task<void> Accept(Listener listener) {
-    // Declared before the descriptor that is closed first: the file is removed when nobody listens on it any more, and
-    // the settings of TLS outlive whoever is being served with them.
+    // Ends before the listener does: the file of a socket is removed when nobody listens on it any more.
     async::Descriptor socket(context_.loop, listener.TakeFd(), async::Sharing::kOurs);
     auto tls = listener.tls() ? std::make_shared<const Tls>(*listener.tls()) : nullptr;
-    for (;;) {
+    while (!stopping_) {
       bool ready = co_await socket.Readable();
       if (!ready) co_return;
       bool exhausted = AcceptAll(socket.fd(), tls);
@@ -206,6 +213,7 @@ class Server::Impl {
   std::unordered_set<Connection*> connections_;
   async::Event* when_empty_ = nullptr;
   size_t refused_ = 0;
+  bool stopping_ = false;
   bool is_watching_ = false;
 };
 

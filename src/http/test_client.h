@@ -89,6 +89,7 @@ class TestServer {
     thread_.join();
   }
   void BeginStop(std::chrono::milliseconds grace) {
+    if (std::exchange(stopping_, true)) return;  // the loop may have ended
     RunOnLoop([this, grace] {
       grace_ = grace;
       stop_->Set();
@@ -120,6 +121,7 @@ class TestServer {
   async::Event* stop_ = nullptr;
   std::chrono::milliseconds grace_ = 0ms;
   std::atomic<bool> drained_ = false;
+  bool stopping_ = false;
   std::thread thread_;
 };
 

@@ -14,7 +14,7 @@ namespace cella::http {
 
 struct WebSocketOptions {
   uint64_t max_message = uint64_t{1} << 20;  // bytes of one received message, all fragments together
-  std::string protocol;                      // the subprotocol to choose if the client offers it; none when empty
+  std::string protocol = {};                 // the subprotocol to choose if the client offers it; none when empty
 };
 
 class WebSocket {

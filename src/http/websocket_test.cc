@@ -92,7 +92,7 @@ class WebSocketTest : public testing::Test {
  protected:
   WebSocketTest() { Shake(client_); }
 
-  TestServer server_{EchoMessages, {.body_stall = 200ms}};
+  TestServer server_{EchoMessages, {.body_stall = 1s}};
   TestClient client_{server_.address()};
 };
 
@@ -136,7 +136,7 @@ TEST_F(WebSocketTest, AMessageThatStallsEndsIt) {
 }
 
 TEST_F(WebSocketTest, SilenceBetweenMessagesDoesNot) {
-  std::this_thread::sleep_for(400ms);
+  std::this_thread::sleep_for(1300ms);
   client_.Say(Frame(kFinal | 1, "a"));
   EXPECT_EQ(ReadFrame(client_).payload, "a");
 }
