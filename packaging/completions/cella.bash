@@ -12,9 +12,17 @@ _cella() {
   done
 
   case $command in
-    '') words='run repl doctor bench version --help --version' ;;
+    '') words='run repl doctor bench token version --help --version' ;;
     doctor) words='--json --help' ;;
     bench) words='--json --svg --runs --python --image --only --live --help' ;;
+    token)
+      if [[ $prev == --file ]]; then
+        compopt -o filenames
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+      fi
+      words='new ls rm --file --help'
+      ;;
     version) words='--help' ;;
     run | repl)
       case $prev in

@@ -1,0 +1,76 @@
+#include "cli/token_command.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "os/io.h"
+#include "server/config.h"
+#include "server/token_file.h"
+#include "server/tokens.h"
+
+namespace cella::cli {
+namespace {
+
+Status New(const std::string& file, const std::string& client) {
+  TRY(std::string token, server::AddToken(file, client));
+  token += '\n';
+  Status printed = os::WriteAll(STDOUT_FILENO, token);
+  ::explicit_bzero(token.data(), token.size());
+  if (!printed) {
+    // Nobody has seen it, and nobody ever could.
+    (void)server::RemoveToken(file, client);
+    return std::unexpected(std::move(printed.error()).WithContext("the token could not be shown, so there is none"));
+  }
+  std::fprintf(stderr, "cella: shown only this once; '%s' keeps its hash. A running server reads the file on SIGHUP.\n",
+               file.c_str());
+  return {};
+}
+
+Status List(const std::string& file) {
+  TRY(server::TokenSet set, server::TokenSet::Load(file));
+  std::string text;
+  for (const server::TokenSet::Entry& entry : set.entries()) {
+    text += fmt::format("{:<24} {}\n", entry.client, entry.hashed ? "hash" : "readable in the file");
+  }
+  return os::WriteAll(STDOUT_FILENO, text);
+}
+
+}  // namespace
+
+void DeclareTokenOptions(CLI::App& command, TokenOptions* o) {
+  command.require_subcommand(1);
+  command.footer(
+      "Examples:\n"
+      "  cella token new alice\n"
+      "  cella token ls --file /etc/cella/tokens");
+  auto add = [&](const char* name, const char* help, TokenOptions::Action action) {
+    CLI::App* sub = command.add_subcommand(name, help);
+    if (action != TokenOptions::Action::kList) {
+      sub->add_option("NAME", o->client, "The client's name")->required();
+    }
+    sub->add_option("--file", o->file, "The token file (default: tokens in the server's state directory)");
+    sub->callback([o, action] { o->action = action; });
+  };
+  add("new", "Print a fresh token, once, and keep its hash", TokenOptions::Action::kNew);
+  add("ls", "List the clients", TokenOptions::Action::kList);
+  add("rm", "Remove a client", TokenOptions::Action::kRemove);
+}
+
+int TokenCommand(const TokenOptions& options) {
+  std::string file =
+      options.file.empty() ? server::DefaultTokenFile(server::Surroundings::FromProcess()) : options.file;
+  Status done;
+  switch (options.action) {
+    case TokenOptions::Action::kNew: done = New(file, options.client); break;
+    case TokenOptions::Action::kList: done = List(file); break;
+    case TokenOptions::Action::kRemove: done = server::RemoveToken(file, options.client); break;
+  }
+  if (done) return 0;
+  std::fprintf(stderr, "cella: %s\n", done.error().message.c_str());
+  return 1;
+}
+
+}  // namespace cella::cli
