@@ -53,11 +53,15 @@ Status CheckOrigins(const Config& config) {
 // What guests may write to must hold nothing that the server believes.
 Status CheckAllowedDirectories(const Config& config) {
   const auto& server = config.server;
-  const std::pair<const char*, const std::string*> ours[] = {{"server.state_dir", &server.state_dir},
-                                                             {"server.runtime_dir", &server.runtime_dir},
-                                                             {"server.token_file", &server.token_file},
-                                                             {"server.tls_certificate", &server.tls_certificate},
-                                                             {"server.tls_key", &server.tls_key}};
+  std::vector<std::pair<const char*, std::string>> ours = {{"server.state_dir", server.state_dir},
+                                                           {"server.runtime_dir", server.runtime_dir},
+                                                           {"server.token_file", server.token_file},
+                                                           {"server.tls_certificate", server.tls_certificate},
+                                                           {"server.tls_key", server.tls_key}};
+  // Whoever can replace the socket can answer in our name.
+  for (const std::string& text : server.listen) {
+    if (auto address = ParseListenAddress(text)) ours.emplace_back("server.listen", address->path);
+  }
   for (const std::string& allowed : config.allow.mounts) {
     std::vector<std::string> names = {language::Normalize(allowed, "/")};
     if (std::string real = language::RealPath(allowed); !real.empty()) names.push_back(std::move(real));
@@ -66,12 +70,12 @@ Status CheckAllowedDirectories(const Config& config) {
     }
     for (const auto& [key, path] : ours) {
       // A file that is still to be made is known by its directory.
-      if (path->empty() ||
-          !(language::LiesBelowAny(*path, names) || language::LiesBelowAny(language::DirName(*path), names))) {
+      if (path.empty() ||
+          !(language::LiesBelowAny(path, names) || language::LiesBelowAny(language::DirName(path), names))) {
         continue;
       }
       return Err(ErrorCode::kInvalid, "allow.mounts: '{}' contains {} ('{}'), which guests must not reach", allowed,
-                 key, *path);
+                 key, path);
     }
     // The server runs an interpreter to ask it about itself.
     for (const std::string& python : config.allow.pythons) {

@@ -291,6 +291,7 @@ TEST(ConfigTest, WhatContradictsItselfOrOpensTooMuchIsRefused) {
       {"[allow]\nmounts = [\"/srv/../\"]", "would allow the whole machine"},
       {"[allow]\nmounts = [\"/var/lib\"]", "contains server.state_dir"},
       {"[allow]\nmounts = [\"/etc/x\"]\n[server]\ntoken_file = \"/etc/x/tokens\"", "contains server.token_file"},
+      {"[allow]\nmounts = [\"/srv/x\"]\n[server]\nlisten = [\"unix:/srv/x/s\"]", "contains server.listen"},
       {"[allow]\nmounts = [\"/srv/x\"]\npythons = [\"/srv/x/bin\"]", "overlap"},
       {"[allow]\nmounts = [\"/srv/x/y\"]\npythons = [\"/srv/x\"]", "overlap"},
       {"[policy]\nexecutor = \"local\"", "which allow.executors does not list"},
