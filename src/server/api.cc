@@ -26,6 +26,7 @@ Api::Api(Hub& hub, const Clients& clients, HostRules rules) : hub_(hub), clients
   AddSessionOperations(hub, &router_);
   AddRunOperations(hub, &router_);
   AddGuestOperations(hub, &router_);
+  AddChannelOperations(hub, &router_);
   AddFileOperations(hub, &router_);
   AddOneShotOperations(hub, &router_);
   AddServerOperations(hub, &router_);
@@ -40,7 +41,7 @@ bool Api::AcceptsEscapedSlash(const http::Request& request) const {
 async::Task<void> Api::Handle(http::Exchange& exchange) {
   const RequestFacts facts = FactsOf(exchange);
   auto allowed = CheckHost(facts, rules_);
-  if (!allowed) co_return co_await Refuse(exchange, std::move(allowed.error()));
+  if (!allowed) co_return co_await TurnAway(exchange, std::move(allowed.error()));
   if (IsPreflight(facts)) {
     const Headers cors = CorsHeaders(facts, rules_);
     std::vector<http::Header> headers;
@@ -51,6 +52,11 @@ async::Task<void> Api::Handle(http::Exchange& exchange) {
   co_await Dispatch(exchange);
 }
 
+async::Task<void> Api::TurnAway(http::Exchange& exchange, ApiError error) {
+  hub_.metrics.Refused(error.status);
+  return Refuse(exchange, std::move(error));
+}
+
 async::Task<void> Api::Dispatch(http::Exchange& exchange) {
   const http::Request& request = exchange.request();
   Router::Match match = router_.Find(request.method(), request.segments());
@@ -59,10 +65,10 @@ async::Task<void> Api::Dispatch(http::Exchange& exchange) {
   if (!open) {
     // Before anybody learns which paths there are.
     auto client = clients_.Identify(exchange);
-    if (!client) co_return co_await Refuse(exchange, std::move(client.error()));
+    if (!client) co_return co_await TurnAway(exchange, std::move(client.error()));
     call.client = std::move(*client);
     auto share = hub_.quota.TakeRequest(call.client, async::Clock::now());
-    if (!share) co_return co_await Refuse(exchange, std::move(share.error()));
+    if (!share) co_return co_await TurnAway(exchange, std::move(share.error()));
   }
   if (match.route != nullptr) co_return co_await match.route->operation(call);
   if (match.allow.empty()) {

@@ -102,7 +102,8 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
   row.session = id();
   row.owner = owner_;
   row.language = wish.blocks.front().language;
-  row.code_sha256 = HashOf(wish.blocks, &row.code_bytes);
+  std::string hash = HashOf(wish.blocks, &row.code_bytes);
+  row.code_sha256 = hash;
   row.idempotency_key = wish.idempotency_key;
   const std::string base = hub_.RunsDirectory() + "/" + row.id;
   session::EventLogLimits limits;
@@ -129,7 +130,15 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
   runs_[run->id()] = run;
   order_.push_back(run->id());
   hub_.metrics.RunAccepted();
-  tasks_.Add(Execute(run, std::move(wish), std::move(*share)));
+  // One of them may leave while it is told.
+  for (auto listeners = listeners_; const auto& [key, listener] : listeners) listener(run);
+  session::AuditEntry entry;
+  entry.who = owner_;
+  entry.action = "run";
+  entry.session = id();
+  entry.run = run->id();
+  entry.code_sha256 = std::move(hash);
+  tasks_.Add(Execute(run, std::move(wish), std::move(*share), std::move(entry)));
   co_return run;
 }
 
@@ -144,7 +153,8 @@ async::Task<void> HostedSession::TellRegistry(HostedRun& run) {
   }
 }
 
-async::Task<void> HostedSession::Execute(std::shared_ptr<HostedRun> run, RunWish wish, Quota::Share share) {
+async::Task<void> HostedSession::Execute(std::shared_ptr<HostedRun> run, RunWish wish, Quota::Share share,
+                                         session::AuditEntry entry) {
   const async::TimePoint accepted = async::Clock::now();
   session::RunInput input;
   input.id = run->id();
@@ -179,9 +189,16 @@ async::Task<void> HostedSession::Execute(std::shared_ptr<HostedRun> run, RunWish
   hub_.metrics.RunEnded(result->outcome.status, async::Clock::now() - accepted);
   share.GiveBack();
   co_await telling.Join();
+  entry.outcome = ToString(result->outcome.status);
   (void)co_await hub_.registry.RunEnded(std::move(*result), session::Until::kQueued);
+  (void)co_await hub_.registry.Audit(std::move(entry), session::Until::kQueued);
   run->Settle();
   Forget();
+}
+
+uint64_t HostedSession::Listen(Listener listener) {
+  listeners_.emplace(++last_listener_, std::move(listener));
+  return last_listener_;
 }
 
 bool HostedSession::Cancel(HostedRun& run) {

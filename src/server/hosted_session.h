@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -56,6 +57,11 @@ class HostedSession {
   // Of a run that waits or is on; false: neither.
   bool Cancel(HostedRun& run);
 
+  // Called with every run that is accepted, until Unlisten; for those who follow the session.
+  using Listener = std::function<void(const std::shared_ptr<HostedRun>&)>;
+  uint64_t Listen(Listener listener);
+  void Unlisten(uint64_t key) { listeners_.erase(key); }
+
   // Takes no more runs and cancels the one that is on. HostedSessions does the rest.
   void Stop(std::string because);
   // Waits until its time is up or somebody stopped it.
@@ -65,7 +71,8 @@ class HostedSession {
   async::Task<bool> Gone() { return gone_.Wait(); }
 
  private:
-  async::Task<void> Execute(std::shared_ptr<HostedRun> run, RunWish wish, Quota::Share share);
+  async::Task<void> Execute(std::shared_ptr<HostedRun> run, RunWish wish, Quota::Share share,
+                            session::AuditEntry entry);
   async::Task<void> TellRegistry(HostedRun& run);
   void Forget();
 
@@ -77,6 +84,8 @@ class HostedSession {
   const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
   std::map<std::string, std::shared_ptr<HostedRun>, std::less<>> runs_;
   std::deque<std::string> order_;  // of runs_, oldest first
+  std::map<uint64_t, Listener> listeners_;
+  uint64_t last_listener_ = 0;
   HostedRun* running_ = nullptr;
   bool lost_ = false;
   async::TaskGroup tasks_;

@@ -60,6 +60,11 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   }
   sessions_[hosted->id()] = hosted;
   tending_.Add(Tend(hosted));
+  session::AuditEntry entry;
+  entry.who = owner;
+  entry.action = "session.open";
+  entry.session = hosted->id();
+  (void)co_await hub.registry.Audit(std::move(entry), session::Until::kQueued);
   co_return hosted;
 }
 

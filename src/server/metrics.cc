@@ -37,8 +37,7 @@ void Metrics::RunEnded(RunStatus status, std::chrono::nanoseconds took) {
   run_.Add(took);
 }
 
-void Metrics::Answered(int status) {
-  ++answers_[static_cast<size_t>(std::clamp(status / 100, 0, 5))];
+void Metrics::Refused(int status) {
   if (status == 401 || status == 403) ++refused_auth_;
   if (status == 429) ++refused_quota_;
 }
@@ -59,10 +58,6 @@ std::string Metrics::Render(const Gauges& gauges) const {
   fmt::format_to(to, "# HELP cella_runs_total Runs that ended, by status.\n# TYPE cella_runs_total counter\n");
   for (size_t i = 0; i < kStatuses; ++i) {
     fmt::format_to(to, "cella_runs_total{{status=\"{}\"}} {}\n", ToString(static_cast<RunStatus>(i)), runs_[i]);
-  }
-  fmt::format_to(to, "# HELP cella_answers_total Answers, by class.\n# TYPE cella_answers_total counter\n");
-  for (size_t i = 1; i < answers_.size(); ++i) {
-    fmt::format_to(to, "cella_answers_total{{class=\"{}xx\"}} {}\n", i, answers_[i]);
   }
   session_start_.Render("cella_session_start_seconds", "From a request to an open session.", &out);
   run_.Render("cella_run_seconds", "From acceptance to the end of a run.", &out);

@@ -27,7 +27,7 @@ class Metrics {
   void SessionOpened(std::chrono::nanoseconds took) { session_start_.Add(took); }
   void RunAccepted() { ++runs_accepted_; }
   void RunEnded(RunStatus status, std::chrono::nanoseconds took);
-  void Answered(int status);
+  void Refused(int status);
 
   // What others count.
   struct Gauges {
@@ -44,7 +44,6 @@ class Metrics {
   static constexpr size_t kStatuses = 8;
   uint64_t runs_accepted_ = 0;
   std::array<uint64_t, kStatuses> runs_ = {};
-  std::array<uint64_t, 6> answers_ = {};  // by the first digit of the status
   uint64_t refused_auth_ = 0, refused_quota_ = 0;
   Histogram session_start_, run_;
 };

@@ -53,6 +53,7 @@ async::Task<void> List(Hub& hub, Call& call) {
   if (!page) co_return co_await Refuse(call.exchange, ToApiError(page.error()));
   Json sessions = Json::array();
   for (const session::SessionRecord& record : page->items) {
+    if (record.closed_because == kDeleted) continue;
     auto live = hub.sessions.Find(record.id, call.client);
     sessions.push_back(live ? (*live)->Describe() : Describe(record));
   }
