@@ -1,0 +1,271 @@
+#include "cli/session_command.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "cella/outcome.h"
+#include "cli/policy_options.h"
+#include "http/client.h"
+#include "os/io.h"
+#include "server/config.h"
+
+namespace cella::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Action = SessionOptions::Action;
+
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+Result<http::Url> ServerUrl(const SessionOptions& options) {
+  std::string text = options.url.empty() ? Variable("CELLA_URL") : options.url;
+  if (text.empty()) {
+    server::Config config;
+    server::CompleteConfig(server::Surroundings::FromProcess(), &config);
+    text = config.server.listen.front();
+  }
+  return http::ParseUrl(text);
+}
+
+// The API's own words for what it refused.
+Error RefusalOf(const http::ClientResponse& response) {
+  auto json = Json::parse(response.body, nullptr, false);
+  auto words = json.is_object() ? json.value("/error/message"_json_pointer, "") : "";
+  if (words.empty()) words = fmt::format("the server answered {}", response.status);
+  auto hint = json.is_object() ? json.value("/error/hint"_json_pointer, "") : "";
+  if (!hint.empty()) words += " (" + hint + ")";
+  return {response.status == 404 ? ErrorCode::kNotFound : ErrorCode::kInvalid, words, 0};
+}
+
+class SessionClient {
+ public:
+  SessionClient(async::Loop& loop, http::Url url, const SessionOptions& options)
+      : client_(loop, std::move(url), {}), options_(options), token_(Variable("CELLA_TOKEN")) {}
+
+  async::Task<Result<int>> Run() {
+    const std::string base = "/v1/sessions/" + options_.session;
+    switch (options_.action) {
+      case Action::kNew: co_return co_await New();
+      case Action::kList: co_return co_await List();
+      case Action::kRun: co_return co_await RunCode(base + "/runs");
+      case Action::kRemove: co_return co_await Quiet("DELETE", base, "");
+      case Action::kCancel: co_return co_await Quiet("POST", base + "/runs/" + options_.run + "/cancel", "");
+      case Action::kFiles: co_return co_await Files(base + "/files?path=" + Escape(options_.remote));
+      case Action::kGet: co_return co_await Get(base + "/files/" + Escape(options_.remote));
+      case Action::kPut: co_return co_await Put(base + "/files/" + Escape(options_.remote));
+    }
+    co_return 0;
+  }
+
+ private:
+  static std::string Escape(const std::string& path) {
+    std::string text;
+    for (char c : path) {
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '/' ||
+                         c == '-' || c == '_' || c == '.' || c == '~';
+      text += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+    return text;
+  }
+
+  http::ClientRequest Request(std::string method, std::string target, std::string body) const {
+    http::ClientRequest request{std::move(method), std::move(target), {}, std::move(body)};
+    request.headers.emplace_back("Content-Type", "application/json");
+    if (!token_.empty()) request.headers.emplace_back("Authorization", "Bearer " + token_);
+    return request;
+  }
+
+  async::Task<Result<Json>> Ask(std::string method, std::string target, std::string body) {
+    auto response = co_await client_.Fetch(Request(std::move(method), std::move(target), std::move(body)));
+    if (!response) co_return std::unexpected(std::move(response.error()));
+    if (response->status >= 300) co_return std::unexpected(RefusalOf(*response));
+    co_return response->body.empty() ? Json::object() : Json::parse(response->body, nullptr, false);
+  }
+
+  async::Task<Result<int>> Quiet(std::string method, std::string target, std::string body) {
+    auto answer = co_await Ask(std::move(method), std::move(target), std::move(body));
+    if (!answer) co_return std::unexpected(std::move(answer.error()));
+    co_return 0;
+  }
+
+  async::Task<Result<int>> New() {
+    auto answer = co_await Ask("POST", "/v1/sessions", options_.policy);
+    if (!answer) co_return std::unexpected(std::move(answer.error()));
+    std::printf("%s\n", options_.json ? answer->dump().c_str() : answer->value("id", "").c_str());
+    co_return 0;
+  }
+
+  async::Task<Result<int>> List() {
+    auto answer = co_await Ask("GET", "/v1/sessions", "");
+    if (!answer) co_return std::unexpected(std::move(answer.error()));
+    for (const Json& session : (*answer)["sessions"]) {
+      if (options_.json) {
+        std::printf("%s\n", session.dump().c_str());
+      } else {
+        const std::string name = session["name"].is_string() ? session["name"].get<std::string>() : "";
+        std::printf("%-36s %-8s %-8s %s\n", session.value("id", "").c_str(), session.value("status", "").c_str(),
+                    session.value("executor", "").c_str(), name.c_str());
+      }
+    }
+    co_return 0;
+  }
+
+  Result<std::string> Code() const {
+    if (options_.code) return *options_.code;
+    return os::ReadFile(options_.file.value_or("-") == "-" ? "/dev/stdin" : *options_.file);
+  }
+
+  // Output as it comes; the exit code is the run's.
+  async::Task<Result<int>> RunCode(std::string target) {
+    CO_TRY(std::string code, Code());
+    Json body = {{"code", std::move(code)}, {"cancel_on_disconnect", true}};
+    if (options_.language) body["language"] = *options_.language;
+    if (options_.timeout) body["timeout"] = *options_.timeout;
+    auto request = Request("POST", std::move(target), body.dump(-1, ' ', false, Json::error_handler_t::replace));
+    if (options_.json) {
+      auto response = co_await client_.Fetch(request);
+      if (!response) co_return std::unexpected(std::move(response.error()));
+      if (response->status >= 300) co_return std::unexpected(RefusalOf(*response));
+      std::printf("%s\n", response->body.c_str());
+      co_return Json::parse(response->body, nullptr, false).value("exit_code", kExitRejected);
+    }
+    request.headers.emplace_back("Accept", "application/x-ndjson");
+    auto response = co_await client_.Start(request);
+    if (!response) co_return std::unexpected(std::move(response.error()));
+    if (response->status >= 300) {
+      auto rest = co_await client_.NextBytes();
+      if (rest) response->body = std::move(*rest);
+      co_return std::unexpected(RefusalOf(*response));
+    }
+    int exit_code = kExitRejected;
+    for (;;) {
+      auto line = co_await client_.NextLine();
+      if (!line) co_return std::unexpected(std::move(line.error()));
+      if (!*line) co_return exit_code;
+      Show(Json::parse(**line, nullptr, false), &exit_code);
+    }
+  }
+
+  static void Show(const Json& event, int* exit_code) {
+    if (!event.is_object()) return;
+    const std::string type = event.value("type", "");
+    if (type == "stdout" || type == "value") std::fputs(event.value("text", "").c_str(), stdout);
+    if (type == "value") std::fputc('\n', stdout);
+    if (type == "stderr") std::fputs(event.value("text", "").c_str(), stderr);
+    if (type == "error") std::fputs(event.value("traceback", "").c_str(), stderr);
+    std::fflush(stdout);
+    if (type == "finished") *exit_code = event.value("exit_code", kExitRejected);
+  }
+
+  async::Task<Result<int>> Files(std::string target) {
+    auto answer = co_await Ask("GET", std::move(target), "");
+    if (!answer) co_return std::unexpected(std::move(answer.error()));
+    for (const Json& file : (*answer)["files"]) {
+      const bool directory = file.value("type", "") == "directory";
+      std::printf("%12llu %s%s\n", static_cast<unsigned long long>(file.value("size", uint64_t{0})),
+                  file.value("name", "").c_str(), directory ? "/" : "");
+    }
+    co_return 0;
+  }
+
+  async::Task<Result<int>> Get(std::string target) {
+    auto response = co_await client_.Start(Request("GET", std::move(target), ""));
+    if (!response) co_return std::unexpected(std::move(response.error()));
+    UniqueFd file;
+    for (;;) {
+      auto bytes = co_await client_.NextBytes();
+      if (!bytes) co_return std::unexpected(std::move(bytes.error()));
+      if (response->status >= 300) {
+        response->body = std::move(*bytes);
+        co_return std::unexpected(RefusalOf(*response));
+      }
+      if (bytes->empty()) break;
+      if (options_.local == "-") {
+        CO_TRY_VOID(os::WriteAll(STDOUT_FILENO, *bytes));
+        continue;
+      }
+      if (!file) CO_TRY_VOID(OpenLocal(&file));
+      CO_TRY_VOID(os::WriteAll(file.get(), *bytes));
+    }
+    if (!file && options_.local != "-") CO_TRY_VOID(OpenLocal(&file));
+    co_return 0;
+  }
+
+  Status OpenLocal(UniqueFd* file) const {
+    *file = UniqueFd(open(options_.local.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    return *file ? Status{} : SysErr(errno, "open '{}'", options_.local);
+  }
+
+  async::Task<Result<int>> Put(std::string target) {
+    CO_TRY(std::string content, os::ReadFile(options_.local == "-" ? "/dev/stdin" : options_.local));
+    co_return co_await Quiet("PUT", std::move(target), std::move(content));
+  }
+
+  http::Client client_;
+  const SessionOptions& options_;
+  const std::string token_;
+};
+
+}  // namespace
+
+void DeclareSessionOptions(CLI::App& command, SessionOptions* o) {
+  command.require_subcommand(1);
+  command.footer(
+      R"(The server is CELLA_URL (unix:PATH, http://HOST:PORT), else your own default socket; CELLA_TOKEN is the token.
+
+  id=$(cella session new)
+  cella session run $id -c 'x = 6'
+  cella session run $id -c 'x * 7'
+  cella session rm $id)");
+  auto add = [&](const char* name, const char* help, Action action) {
+    CLI::App* sub = command.add_subcommand(name, help);
+    sub->add_option("--url", o->url, "The server");
+    sub->callback([o, action] { o->action = action; });
+    return sub;
+  };
+  auto with_session = [&](CLI::App* sub) {
+    sub->add_option("SESSION", o->session, "The session's id")->required();
+    return sub;
+  };
+  CLI::App* created = add("new", "Open a session and print its id", Action::kNew);
+  created->add_option("POLICY", o->policy, "A Policy document (JSON)");
+  created->add_flag("--json", o->json, "Print all of it");
+  add("ls", "List your sessions", Action::kList)->add_flag("--json", o->json, "Print JSON lines");
+  CLI::App* run = with_session(add("run", "Run code in a session; its exit code is the run's", Action::kRun));
+  run->add_option("FILE", o->file, "A file with code; - or none: standard input");
+  OptionalText(*run, "-c,--code", &o->code, "The code itself");
+  OptionalText(*run, "-l,--lang", &o->language, "Its language (python)");
+  OptionalText(*run, "--timeout", &o->timeout, "End it after so long");
+  run->add_flag("--json", o->json, "Print the Result");
+  with_session(add("rm", "End a session", Action::kRemove));
+  with_session(add("files", "List files of a session", Action::kFiles))->add_option("PATH", o->remote, "A directory");
+  CLI::App* get = with_session(add("get", "Download a file", Action::kGet));
+  get->add_option("PATH", o->remote, "The session's file")->required();
+  get->add_option("TO", o->local, "Where it goes; -: standard output")->default_str("-");
+  CLI::App* put = with_session(add("put", "Upload a file", Action::kPut));
+  put->add_option("FROM", o->local, "The file; -: standard input")->required();
+  put->add_option("PATH", o->remote, "Its name in the session")->required();
+  with_session(add("cancel", "Cancel a run", Action::kCancel))->add_option("RUN", o->run, "The run's id")->required();
+}
+
+int SessionCommand(const SessionOptions& options) {
+  auto fail = [](const Error& error) {
+    std::fprintf(stderr, "cella: %s\n", error.message.c_str());
+    return kExitRejected;
+  };
+  auto url = ServerUrl(options);
+  if (!url) return fail(url.error());
+  async::Loop loop;
+  SessionClient client(loop, std::move(*url), options);
+  auto exit_code = loop.Run(client.Run());
+  return exit_code ? *exit_code : fail(exit_code.error());
+}
+
+}  // namespace cella::cli
