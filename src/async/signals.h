@@ -10,10 +10,13 @@ namespace cella::async {
 
 class StopSignals {
  public:
-  explicit StopSignals(Loop& loop);
+  explicit StopSignals(Loop& loop) : StopSignals(loop, {SIGINT, SIGTERM, SIGHUP}) {}
+  StopSignals(Loop& loop, std::initializer_list<int> signals);
 
   // The signal that came; nothing when cancelled.
   Task<std::optional<int>> Wait();
+  // Likewise, but the next one comes here as well.
+  Task<std::optional<int>> Next();
 
  private:
   boost::asio::signal_set signals_;

@@ -14,6 +14,7 @@
 #include "cli/repl_command.h"
 #include "cli/run_command.h"
 #include "cli/serve_command.h"
+#include "cli/session_command.h"
 #include "cli/token_command.h"
 
 namespace {
@@ -66,6 +67,9 @@ int Main(int argc, char** argv) {
   cella::cli::ServeCommandOptions serve_options;
   CLI::App* serve = app.add_subcommand("serve", "Offer sessions to other programs over HTTP");
   cella::cli::DeclareServeOptions(*serve, &serve_options);
+  cella::cli::SessionOptions session_options;
+  CLI::App* session = app.add_subcommand("session", "Use the sessions of a running server");
+  cella::cli::DeclareSessionOptions(*session, &session_options);
   cella::cli::TokenOptions token_options;
   CLI::App* token = app.add_subcommand("token", "Make, list and remove the tokens of a server's clients");
   cella::cli::DeclareTokenOptions(*token, &token_options);
@@ -84,6 +88,7 @@ int Main(int argc, char** argv) {
   if (doctor->parsed()) return cella::cli::DoctorCommand(doctor_options);
   if (bench->parsed()) return cella::cli::BenchCommand(bench_options);
   if (serve->parsed()) return cella::cli::ServeCommand(serve_options);
+  if (session->parsed()) return cella::cli::SessionCommand(session_options);
   if (repl->parsed()) return cella::cli::ReplCommand(repl_options);
   if (token->parsed()) return cella::cli::TokenCommand(token_options);
   return cella::cli::RunCommand(run_options);

@@ -1,5 +1,6 @@
 #include "cli/session_command.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -18,6 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Action = SessionOptions::Action;
+
+constexpr uint64_t kMaxUpload = uint64_t{64} << 20;
 
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
@@ -119,7 +122,7 @@ class SessionClient {
 
   Result<std::string> Code() const {
     if (options_.code) return *options_.code;
-    return os::ReadFile(options_.file.value_or("-") == "-" ? "/dev/stdin" : *options_.file);
+    return os::ReadFile(options_.file.value_or("-") == "-" ? "/dev/stdin" : *options_.file, kMaxUpload);
   }
 
   // Output as it comes; the exit code is the run's.
@@ -204,7 +207,7 @@ class SessionClient {
   }
 
   async::Task<Result<int>> Put(std::string target) {
-    CO_TRY(std::string content, os::ReadFile(options_.local == "-" ? "/dev/stdin" : options_.local));
+    CO_TRY(std::string content, os::ReadFile(options_.local == "-" ? "/dev/stdin" : options_.local, kMaxUpload));
     co_return co_await Quiet("PUT", std::move(target), std::move(content));
   }
 

@@ -9,6 +9,7 @@
 
 #include "async/deadline.h"
 #include "async/signals.h"
+#include "async/task_group.h"
 #include "http/listener.h"
 #include "http/server.h"
 #include "server/api.h"
@@ -132,7 +133,7 @@ class Serving {
     const executor::PoolLimits pool{config_.sessions.pool_shells, config_.sessions.pool_parked};
     for (ExecutorKind kind : config_.allow.executors) {
       auto& place = kind == ExecutorKind::kLocal ? engines_.local : engines_.sandbox;
-      TRY(place, session::MakeEngine(loop_, kind, pool));
+      TRY(place, session::MakeEngine(loop_, kind, pool, config_.allow.mounts));
     }
     return {};
   }
@@ -152,17 +153,33 @@ class Serving {
       addresses.push_back(listener.address().ToString());
       server.Start(std::move(listener));
     }
-    async::StopSignals stop(loop_);
+    async::StopSignals stop(loop_, {SIGINT, SIGTERM});
+    async::TaskGroup reloading(loop_);
+    reloading.Add(ReloadTokens());
     for (const std::string& address : addresses) Note("listening on " + address);
     NotifyReady();
     (void)co_await stop.Wait();
     hub.draining = true;
+    reloading.Cancel();
+    co_await reloading.Join();
     Note("draining");
     server.StopAccepting();
     const async::TimePoint deadline = async::Clock::now() + config_.server.drain_grace;
     co_await LetRunsEnd(deadline);
     co_await sessions_.Close("the server ended");
     co_await server.Drain(std::max(deadline, async::Clock::now() + 1s));
+  }
+
+  // Whenever we are told to.
+  async::Task<void> ReloadTokens() {
+    async::StopSignals hangup(loop_, {SIGHUP});
+    for (;;) {
+      auto signal = co_await hangup.Next();
+      if (!signal) co_return;
+      auto read = tokens_->Reload();
+      Note(read ? fmt::format("tokens read again: {} clients", tokens_->size())
+                : "the tokens from before hold on: " + read.error().message);
+    }
   }
 
   // Those that are on; what waits behind them is cancelled with the session.

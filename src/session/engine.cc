@@ -32,7 +32,8 @@ executor::LocalHost ObserveLocalHost() {
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind, executor::PoolLimits pool) {
+Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind, executor::PoolLimits pool,
+                                           std::vector<std::string> guest_writable) {
   TRY(Installation installation, FindInstallation());
   // Before there is a second process: in a delegated cgroup the probe moves this one, which must be alone there.
   os::CgroupHost cgroups = os::CgroupHost::Probe();
@@ -41,11 +42,14 @@ Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind,
   auto engine = std::make_unique<Engine>();
   TRY(engine->table, language::LanguageTable::Load(installation.languages));
   cgroups.Sweep();
+  language::HostEnv host = language::HostEnv::FromProcess();
+  host.guest_writable.insert(host.guest_writable.end(), std::make_move_iterator(guest_writable.begin()),
+                             std::make_move_iterator(guest_writable.end()));
   executor::LaunchContext context{loop,
                                   installation.launcher,
                                   installation.runners,
                                   engine->table,
-                                  language::HostEnv::FromProcess(),
+                                  std::move(host),
                                   std::move(cgroups),
                                   std::move(started)};
   if (kind == ExecutorKind::kLocal) {

@@ -17,7 +17,9 @@ struct Engine {
   std::unique_ptr<executor::Executor> executor;
 };
 
-// `pool`: what the sandbox makes ahead of demand.
-Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind, executor::PoolLimits pool = {});
+// `pool`: what the sandbox makes ahead of demand. `guest_writable`: real paths of directories that guests may have
+// written to, where nothing is looked for or trusted.
+Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind, executor::PoolLimits pool = {},
+                                           std::vector<std::string> guest_writable = {});
 
 }  // namespace cella::session
