@@ -5,7 +5,8 @@ set -euo pipefail
 cella=$1
 completions="$(dirname "${BASH_SOURCE[0]}")/../packaging/completions"
 
-wanted=$(for command in '' run repl doctor bench token 'token new' 'token ls' 'token rm' version; do
+wanted=$(for command in '' run repl serve session 'session new' 'session ls' 'session run' 'session get' token 'token new' 'token ls' \
+  'token rm' doctor bench version; do
   # shellcheck disable=SC2086  # no command is no word, and one below another is two
   "$cella" $command --help
 done | grep -oE -- '(^|[ ,[(|])--[a-z][a-z-]+' | grep -oE -- '--.*' | sort -u)

@@ -12,7 +12,7 @@ _cella() {
   done
 
   case $command in
-    '') words='run repl doctor bench token version --help --version' ;;
+    '') words='run repl serve session token doctor bench version --help --version' ;;
     doctor) words='--json --help' ;;
     bench) words='--json --svg --runs --python --image --only --live --help' ;;
     token)
@@ -23,6 +23,19 @@ _cella() {
       fi
       words='new ls rm --file --help'
       ;;
+    serve)
+      case $prev in
+        --config | --token-file | --tls-certificate | --tls-key | --state-dir)
+          compopt -o filenames
+          mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+          return
+          ;;
+        --log-level) words='error warning info debug' ;;
+      esac
+      words=${words:-'--listen --config --state-dir --token-file --tls-certificate --tls-key --log-level --no-auth
+        --check-config --help'}
+      ;;
+    session) words='new ls run rm files get put cancel --url --code --lang --timeout --json --help' ;;
     version) words='--help' ;;
     run | repl)
       case $prev in

@@ -48,7 +48,7 @@ class Answer:
     def expect(self, status):
         """The document of an answer that must have this status; the bytes where it is none."""
         assert self.status == status, self
-        return self.json() if "json" in self.headers.get("content-type", "") else self.body
+        return self.json() if self.headers.get("content-type") == "application/json" else self.body
 
     def error(self, status):
         """The words of a refusal, which is told in the one form that all of them have."""
@@ -68,7 +68,9 @@ class Connection(http.client.HTTPConnection):
         self.sock = raw_connection(self.address)
 
     def ask(self, method, path, body=None, headers=None):
-        self.request(method, path, body, headers or {})
+        # A refusal may come before all of a body was taken.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.request(method, path, body, headers or {})
         return read_answer(self.getresponse())
 
 
