@@ -95,7 +95,7 @@ TEST(ListenerTest, LeavesASocketThatSomebodyElseAnswersOn) {
 
 TEST(ListenerTest, LeavesAFileThatIsNoSocket) {
   TemporaryDirectory directory;
-  UniqueFd(open((directory / "s").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  UniqueFd file(open((directory / "s").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   auto listener = OpenAt(directory / "s");
   ASSERT_FALSE(listener);
   EXPECT_THAT(listener.error().message, HasSubstr("is not a socket"));

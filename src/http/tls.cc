@@ -194,6 +194,4 @@ void TlsSession::SendEnd() {
   ERR_clear_error();
 }
 
-bool TlsSession::has_pending() const { return SSL_has_pending(session_.get()) != 0; }
-
 }  // namespace cella::http

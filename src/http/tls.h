@@ -49,8 +49,6 @@ class TlsSession {
   Result<Step> Write(const char* data, size_t size);
   // Tells the peer that nothing follows, if that can be told without waiting.
   void SendEnd();
-  // Decrypted bytes wait here although the socket has none.
-  bool has_pending() const;
 
  private:
   struct Free {

@@ -82,7 +82,7 @@ TEST_F(TlsTest, CarriesLargeBodiesBothWays) {
 TEST_F(TlsTest, AClientTrustsNobodyItDoesNotKnow) {
   TestServer server(Echo, {}, "127.0.0.1:0", {.tls = Tls::ForServer(files_).value()});
   async::Loop loop;
-  for (std::string authority : {std::string(), directory_ / "other.pem"}) {
+  for (const std::string& authority : {std::string(), directory_ / "other.pem"}) {
     Client client(loop, ParseUrl("https://" + server.address().ToString()).value(), {.ca_file = authority});
     auto main = [&]() -> Task<void> {
       auto response = co_await client.Fetch({});
@@ -139,7 +139,7 @@ TEST_F(TlsTest, SaysWhichFileIsWrong) {
     return tls ? std::string() : tls.error().message;
   };
   const std::string empty = directory_ / "empty";
-  UniqueFd(open(empty.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  UniqueFd file(open(empty.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   EXPECT_EQ(message(files_), "");
   EXPECT_THAT(message({directory_ / "none", files_.key}), HasSubstr("read the TLS certificate"));
   EXPECT_THAT(message({files_.certificate, directory_ / "none"}), HasSubstr("read the TLS key"));
