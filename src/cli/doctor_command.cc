@@ -8,11 +8,11 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "session/installation.h"
 #include "doctor/gather.h"
 #include "doctor/judge.h"
 #include "doctor/render.h"
 #include "os/io.h"
+#include "session/installation.h"
 
 extern char** environ;
 

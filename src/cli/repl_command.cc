@@ -9,12 +9,12 @@
 #include <string_view>
 
 #include "base/units.h"
-#include "session/engine.h"
 #include "cli/json_session.h"
 #include "cli/repl/history_place.h"
 #include "cli/repl/interactive.h"
 #include "cli/repl/piped_cell.h"
 #include "language/host_path.h"
+#include "session/engine.h"
 #include "session/session.h"
 
 namespace cella::cli {

@@ -55,7 +55,7 @@ void DeclareServeOptions(CLI::App& command, ServeCommandOptions* o) {
       R"(Without options it listens on a Unix socket that only you and root can use, and needs no token:
 
   cella serve &
-  curl --unix-socket "$XDG_RUNTIME_DIR/cella/cella.sock" http://cella/v1/sessions -d '{}'
+  cella session new
 
 Over TCP every client needs a token:
 
@@ -63,8 +63,7 @@ Over TCP every client needs a token:
   cella serve --listen 127.0.0.1:8080
 
 SIGTERM drains: no new runs, those that are on get a grace, then it ends.)");
-  command
-      .add_option("--listen", o->listen, "unix:PATH or HOST:PORT; port 0 finds a free one (repeatable)")
+  command.add_option("--listen", o->listen, "unix:PATH or HOST:PORT; port 0 finds a free one (repeatable)")
       ->allow_extra_args(false);
   OptionalText(command, "--config", &o->config, "Configuration file (cella.toml); options win over it");
   OptionalText(command, "--state-dir", &o->state_dir, "Where the registry and the logs of runs are kept");

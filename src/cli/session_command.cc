@@ -251,7 +251,7 @@ void DeclareSessionOptions(CLI::App& command, SessionOptions* o) {
   with_session(add("files", "List files of a session", Action::kFiles))->add_option("PATH", o->remote, "A directory");
   CLI::App* get = with_session(add("get", "Download a file", Action::kGet));
   get->add_option("PATH", o->remote, "The session's file")->required();
-  get->add_option("TO", o->local, "Where it goes; -: standard output")->default_str("-");
+  get->add_option("TO", o->local, "Where it goes (standard output)");
   CLI::App* put = with_session(add("put", "Upload a file", Action::kPut));
   put->add_option("FROM", o->local, "The file; -: standard input")->required();
   put->add_option("PATH", o->remote, "Its name in the session")->required();

@@ -18,7 +18,8 @@ struct SessionOptions {
   std::string run;
   std::string policy = "{}";
   std::optional<std::string> code, file, language, timeout;
-  std::string remote, local;  // of files
+  std::string remote;       // a file of the session
+  std::string local = "-";  // one of ours; standard input or output
   bool json = false;
 };
 

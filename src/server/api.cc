@@ -74,8 +74,9 @@ async::Task<void> Api::Dispatch(http::Exchange& exchange) {
   if (match.allow.empty()) {
     co_return co_await Refuse(exchange, NotFound("there is no such path; GET /openapi.json tells all of them").error());
   }
-  (void)co_await exchange.Send(405, {{"Allow", match.allow}, {"Content-Type", "application/json"}},
-                               R"({"error":{"code":"method_not_allowed","message":"the Allow header names the methods of this path"}})");
+  (void)co_await exchange.Send(
+      405, {{"Allow", match.allow}, {"Content-Type", "application/json"}},
+      R"({"error":{"code":"method_not_allowed","message":"the Allow header names the methods of this path"}})");
 }
 
 }  // namespace cella::server

@@ -51,7 +51,8 @@ class Channel {
   }
 
   async::Task<Status> Complain(const Json& request, const ApiError& error) {
-    nlohmann::ordered_json answer = {{"type", "refused"}, {"error", {{"code", error.code}, {"message", error.message}}}};
+    nlohmann::ordered_json answer = {{"type", "refused"},
+                                     {"error", {{"code", error.code}, {"message", error.message}}}};
     if (request.contains("ref")) answer["ref"] = request["ref"];
     auto said = co_await Say(answer);
     co_return said;

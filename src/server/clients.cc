@@ -4,8 +4,11 @@ namespace cella::server {
 namespace {
 
 std::unexpected<ApiError> Unauthorized(std::string message) {
-  return std::unexpected(ApiError{401, "unauthorized", std::move(message),
-                                  "send 'Authorization: Bearer TOKEN'; 'cella token new NAME' makes one", {}});
+  return std::unexpected(ApiError{401,
+                                  "unauthorized",
+                                  std::move(message),
+                                  "send 'Authorization: Bearer TOKEN'; 'cella token new NAME' makes one",
+                                  {}});
 }
 
 }  // namespace

@@ -138,8 +138,8 @@ async::Task<void> Remove(Hub& hub, Call& call) {
 async::Task<void> ArchiveDown(Hub& hub, Call& call) {
   auto files = FilesOf(hub, call);
   if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
-  auto archive = session::ArchiveOut::Start(
-      files->directory(), std::string(call.exchange.request().parameter("path").value_or("")), {});
+  auto archive = session::ArchiveOut::Start(files->directory(),
+                                            std::string(call.exchange.request().parameter("path").value_or("")), {});
   if (!archive) co_return co_await Refuse(call.exchange, ToApiError(archive.error()));
   auto begun = co_await call.exchange.Begin(
       200, {{"Content-Type", "application/x-tar"}, {"Content-Disposition", "attachment; filename=\"workspace.tar\""}});

@@ -86,8 +86,8 @@ async::Task<void> Question(Hub& hub, Call& call, language::Question question) {
   }
   auto code = body["code"].get<std::string>();
   const size_t cursor = body.value("cursor", code.size());
-  auto answer = co_await asked->session->engine().Ask(body.value("language", "python"), question, std::move(code),
-                                                      cursor);
+  auto answer =
+      co_await asked->session->engine().Ask(body.value("language", "python"), question, std::move(code), cursor);
   if (!answer) co_return co_await Refuse(call.exchange, ToApiError(answer.error()));
   (void)co_await call.exchange.SendJson(200, *answer);
 }

@@ -17,13 +17,9 @@ HostedRun::HostedRun(async::Loop& loop, std::string id, std::string owner, RunPa
       err_(std::move(paths.errors), limits.file),
       ended_(loop) {}
 
-void HostedRun::Keep(Stream stream, std::string_view bytes) {
-  (stream == Stream::kStdout ? out_ : err_).Append(bytes);
-}
+void HostedRun::Keep(Stream stream, std::string_view bytes) { (stream == Stream::kStdout ? out_ : err_).Append(bytes); }
 
-uint64_t HostedRun::OutputSize(Stream stream) const {
-  return (stream == Stream::kStdout ? out_ : err_).total();
-}
+uint64_t HostedRun::OutputSize(Stream stream) const { return (stream == Stream::kStdout ? out_ : err_).total(); }
 
 Result<std::string> HostedRun::ReadOutput(Stream stream, uint64_t offset, size_t at_most) const {
   return (stream == Stream::kStdout ? out_ : err_).Read(offset, at_most);

@@ -62,8 +62,8 @@ Json HostedSession::Describe() const {
   json["labels"] = std::move(labels);
   json["executor"] = ToString(spec_.executor);
   json["status"] = status();
-  json["capabilities"] = stateful ? Json{"state", "checkpoints", "input", "display", "completion", "files", "interrupt"}
-                                  : Json{"files"};
+  json["capabilities"] =
+      stateful ? Json{"state", "checkpoints", "input", "display", "completion", "files", "interrupt"} : Json{"files"};
   json["created_at"] = At(created_);
   json["expires_at"] = At(created_ + std::chrono::duration_cast<std::chrono::seconds>(spec_.max_lifetime));
   json["isolation"] = Json::parse(session::ToJson(session_->isolation()));

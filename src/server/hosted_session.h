@@ -1,5 +1,6 @@
-// One session of the server: the engine's session, whose it is, and its runs. Made and ended by HostedSessions; requests
-// that work with it hold a reference meanwhile, so that it may be closed under them, but not freed. Lives on the loop.
+// One session of the server: the engine's session, whose it is, and its runs. Made and ended by HostedSessions;
+// requests that work with it hold a reference meanwhile, so that it may be closed under them, but not freed. Lives on
+// the loop.
 #pragma once
 
 #include <chrono>

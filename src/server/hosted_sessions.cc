@@ -49,8 +49,7 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   row.name = spec.name;
   row.labels = LabelsOf(spec);
   row.executor = ToString(spec.executor);
-  auto hosted =
-      std::make_shared<HostedSession>(hub, std::move(spec), owner, std::move(*share), std::move(*session));
+  auto hosted = std::make_shared<HostedSession>(hub, std::move(spec), owner, std::move(*share), std::move(*session));
   auto stored = co_await hub.registry.SessionOpened(std::move(row));
   if (!stored || closing_) {
     hosted->Stop("it could not be kept");

@@ -23,9 +23,7 @@ struct Engines {
   std::unique_ptr<session::Engine> sandbox;
   std::unique_ptr<session::Engine> local;
 
-  session::Engine* Find(ExecutorKind kind) const {
-    return kind == ExecutorKind::kLocal ? local.get() : sandbox.get();
-  }
+  session::Engine* Find(ExecutorKind kind) const { return kind == ExecutorKind::kLocal ? local.get() : sandbox.get(); }
 };
 
 struct Hub {

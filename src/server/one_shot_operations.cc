@@ -154,7 +154,11 @@ bool SameOutput(std::string_view a, std::string_view b) {
 class BatchRunner {
  public:
   BatchRunner(Hub& hub, Call& call, Batch batch)
-      : hub_(hub), call_(call), batch_(std::move(batch)), places_(hub.loop, batch_.concurrency), writing_(hub.loop, 1) {}
+      : hub_(hub),
+        call_(call),
+        batch_(std::move(batch)),
+        places_(hub.loop, batch_.concurrency),
+        writing_(hub.loop, 1) {}
 
   async::Task<void> Run() {
     auto begun = co_await call_.exchange.Begin(200, {{"Content-Type", "application/x-ndjson"}});

@@ -42,20 +42,20 @@ std::string OperationId(std::string_view method, std::string_view pattern) {
 Json RunSchema() {
   const Json text = {{"type", "string"}};
   const Json flag = {{"type", "boolean"}};
-  return {{"type", "object"},
-          {"additionalProperties", false},
-          {"properties",
-           {{"code", text},
-            {"language", text},
-            {"blocks",
-             {{"type", "array"},
-              {"items", {{"type", "object"}, {"properties", {{"language", text}, {"code", text}}}}}}},
-            {"timeout", {{"type", {"number", "string"}}}},
-            {"stdin", text},
-            {"input", flag},
-            {"wait", flag},
-            {"idempotency_key", text},
-            {"cancel_on_disconnect", flag}}}};
+  return {
+      {"type", "object"},
+      {"additionalProperties", false},
+      {"properties",
+       {{"code", text},
+        {"language", text},
+        {"blocks",
+         {{"type", "array"}, {"items", {{"type", "object"}, {"properties", {{"language", text}, {"code", text}}}}}}},
+        {"timeout", {{"type", {"number", "string"}}}},
+        {"stdin", text},
+        {"input", flag},
+        {"wait", flag},
+        {"idempotency_key", text},
+        {"cancel_on_disconnect", flag}}}};
 }
 
 Json PolicySchema() {

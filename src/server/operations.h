@@ -12,8 +12,8 @@ class RouteAdder {
   RouteAdder(Hub& hub, Router* router) : hub_(hub), router_(router) {}
   void operator()(std::string_view method, std::string_view pattern, std::string_view summary,
                   async::Task<void> (*operation)(Hub&, Call&), Access access = Access::kClient) const {
-    router_->Add({method, pattern, summary, access,
-                  [hub = &hub_, operation](Call& call) { return operation(*hub, call); }});
+    router_->Add(
+        {method, pattern, summary, access, [hub = &hub_, operation](Call& call) { return operation(*hub, call); }});
   }
 
  private:

@@ -192,8 +192,8 @@ async::Task<void> Output(Hub& hub, Call& call) {
   auto bytes = live.run->ReadOutput(stream, *offset, std::min<size_t>(*limit, kOutputPage));
   if (!bytes) co_return co_await Refuse(call.exchange, ToApiError(bytes.error()));
   const std::string size = std::to_string(live.run->OutputSize(stream));
-  (void)co_await call.exchange.Send(
-      200, {{"Content-Type", "application/octet-stream"}, {"X-Cella-Stream-Size", size}}, *bytes);
+  (void)co_await call.exchange.Send(200, {{"Content-Type", "application/octet-stream"}, {"X-Cella-Stream-Size", size}},
+                                    *bytes);
 }
 
 async::Task<void> Cancel(Hub& hub, Call& call) {

@@ -70,8 +70,8 @@ class Serving {
     CO_TRY(tokens_, LoadTokens(options_));
     CO_TRY(std::vector<http::Listener> listeners, OpenListeners());
     CO_TRY_VOID(MakeEngines());
-    auto registry = co_await session::Registry::Open(loop_, config_.server.state_dir + "/registry.db",
-                                                     RegistryOptionsOf(config_));
+    auto registry =
+        co_await session::Registry::Open(loop_, config_.server.state_dir + "/registry.db", RegistryOptionsOf(config_));
     if (!registry) co_return std::unexpected(std::move(registry.error()));
     registry_ = std::move(*registry);
     auto lost = co_await registry_->MarkLost();

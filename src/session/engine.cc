@@ -2,10 +2,10 @@
 
 #include <cstdlib>
 
-#include "session/installation.h"
 #include "executor/local/local_executor.h"
 #include "executor/sandbox/sandbox_executor.h"
 #include "language/host_env.h"
+#include "session/installation.h"
 
 extern char** environ;
 

@@ -32,8 +32,8 @@ struct RunInput {
   std::vector<language::Block> blocks;              // in order; the first that fails is the last. One at least.
   std::optional<std::chrono::nanoseconds> timeout;  // else the policy's
   std::optional<std::string> stdin_text;
-  bool answers_input = false;  // somebody calls Reply when an input request comes
-  std::function<void()> on_turn;  // its turn has come; Cancel now means this run
+  bool answers_input = false;                               // somebody calls Reply when an input request comes
+  std::function<void()> on_turn;                            // its turn has come; Cancel now means this run
   std::function<void(Stream, std::string_view)> on_output;  // all that it writes, before it is capped
 };
 
