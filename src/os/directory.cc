@@ -73,9 +73,10 @@ Result<UniqueFd> Directory::CreateFile(const std::string& path, IfExists if_exis
   TRY(UniqueFd parent, MakeParents(fd_.get(), path));
   uint64_t flags = O_WRONLY | O_CREAT | O_NONBLOCK | (if_exists == IfExists::kRefuse ? O_EXCL : O_TRUNC);
   UniqueFd file = OpenBeneath(parent.get(), LastName(path).c_str(), flags, mode);
-  if (!file) return NotInside(errno, path);
   struct stat info;
-  if (fstat(file.get(), &info) < 0 || !S_ISREG(info.st_mode)) {
+  // ENXIO: a socket, or a device that is not there.
+  if (!file && errno != ENXIO) return NotInside(errno, path);
+  if (!file || fstat(file.get(), &info) < 0 || !S_ISREG(info.st_mode)) {
     return Err(ErrorCode::kInvalid, "'{}' is not a regular file", path);
   }
   return file;
@@ -110,9 +111,10 @@ Result<OpenedFile> Directory::OpenWithInfo(const std::string& path) const {
   ScopedFsIdentity identity(identity_);
   // Not blocking: the guest may have put a FIFO there.
   UniqueFd file = OpenBeneath(fd_.get(), path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (!file) return NotInside(errno, path);
   struct stat info;
-  if (fstat(file.get(), &info) < 0 || !S_ISREG(info.st_mode)) {
+  // ENXIO: a socket, or a device that is not there.
+  if (!file && errno != ENXIO) return NotInside(errno, path);
+  if (!file || fstat(file.get(), &info) < 0 || !S_ISREG(info.st_mode)) {
     return Err(ErrorCode::kInvalid, "'{}' is not a regular file", path);
   }
   return OpenedFile{std::move(file), InfoOf(info)};

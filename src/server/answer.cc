@@ -20,6 +20,10 @@ ApiError ToApiError(const Error& error) {
   return {500, "internal", error.message, {}, std::nullopt};
 }
 
+ApiError Draining() {
+  return {503, "draining", "the server is about to end", "try again in a moment", std::chrono::seconds(5)};
+}
+
 std::string ToText(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -22,6 +22,9 @@ inline std::unexpected<ApiError> Conflict(std::string message, std::string hint 
   return std::unexpected(ApiError{409, "conflict", std::move(message), std::move(hint), std::nullopt});
 }
 
+// 503: the server is about to end.
+ApiError Draining();
+
 // {"error": {"code", "message", "hint"}}, with Retry-After and WWW-Authenticate where they belong.
 async::Task<void> Refuse(http::Exchange& exchange, ApiError error);
 async::Task<void> AnswerJson(http::Exchange& exchange, int status, const nlohmann::ordered_json& json);

@@ -1,6 +1,7 @@
 #include "server/api.h"
 
 #include "server/answer.h"
+#include "server/observed_exchange.h"
 #include "server/operations.h"
 
 namespace cella::server {
@@ -38,23 +39,17 @@ bool Api::AcceptsEscapedSlash(const http::Request& request) const {
   return segments.size() > 4 && segments[1] == "sessions" && segments[3] == "files";
 }
 
-async::Task<void> Api::Handle(http::Exchange& exchange) {
-  const RequestFacts facts = FactsOf(exchange);
+async::Task<void> Api::Handle(http::Exchange& plain) {
+  const RequestFacts facts = FactsOf(plain);
   auto allowed = CheckHost(facts, rules_);
-  if (!allowed) co_return co_await TurnAway(exchange, std::move(allowed.error()));
+  const Headers cors = allowed ? CorsHeaders(facts, rules_) : Headers{};
+  ObservedExchange exchange(plain, cors, hub_.metrics);
+  if (!allowed) co_return co_await Refuse(exchange, std::move(allowed.error()));
   if (IsPreflight(facts)) {
-    const Headers cors = CorsHeaders(facts, rules_);
-    std::vector<http::Header> headers;
-    for (const auto& [name, value] : cors) headers.push_back({name, value});
-    (void)co_await exchange.Send(204, headers, "");
+    (void)co_await exchange.Send(204, {}, "");
     co_return;
   }
   co_await Dispatch(exchange);
-}
-
-async::Task<void> Api::TurnAway(http::Exchange& exchange, ApiError error) {
-  hub_.metrics.Refused(error.status);
-  return Refuse(exchange, std::move(error));
 }
 
 async::Task<void> Api::Dispatch(http::Exchange& exchange) {
@@ -65,10 +60,10 @@ async::Task<void> Api::Dispatch(http::Exchange& exchange) {
   if (!open) {
     // Before anybody learns which paths there are.
     auto client = clients_.Identify(exchange);
-    if (!client) co_return co_await TurnAway(exchange, std::move(client.error()));
+    if (!client) co_return co_await Refuse(exchange, std::move(client.error()));
     call.client = std::move(*client);
     auto share = hub_.quota.TakeRequest(call.client, async::Clock::now());
-    if (!share) co_return co_await TurnAway(exchange, std::move(share.error()));
+    if (!share) co_return co_await Refuse(exchange, std::move(share.error()));
   }
   if (match.route != nullptr) co_return co_await match.route->operation(call);
   if (match.allow.empty()) {

@@ -21,7 +21,6 @@ class Api : public http::Handler {
   const Router& router() const { return router_; }
 
  private:
-  async::Task<void> TurnAway(http::Exchange& exchange, ApiError error);
   async::Task<void> Dispatch(http::Exchange& exchange);
 
   Hub& hub_;

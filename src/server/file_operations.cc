@@ -39,7 +39,12 @@ async::Task<void> List(Hub& hub, Call& call) {
   if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
   const http::Request& request = call.exchange.request();
   size_t limit = 1000;
-  if (auto text = request.parameter("limit")) (void)std::from_chars(text->begin(), text->end(), limit);
+  if (auto text = request.parameter("limit")) {
+    auto [end, error] = std::from_chars(text->begin(), text->end(), limit);
+    if (error != std::errc() || end != text->end()) {
+      co_return co_await Refuse(call.exchange, Invalid("limit: a whole number is expected").error());
+    }
+  }
   auto page = files->List(std::string(request.parameter("path").value_or("")),
                           std::string(request.parameter("after").value_or("")), std::max<size_t>(limit, 1));
   if (!page) co_return co_await Refuse(call.exchange, ToApiError(page.error()));
@@ -53,7 +58,7 @@ async::Task<void> List(Hub& hub, Call& call) {
 // "bytes=FIRST-LAST" and "bytes=FIRST-" and "bytes=-COUNT"; anything else is as if it was not there.
 bool SetRange(std::string_view header, session::Download* file, bool* beyond) {
   *beyond = false;
-  if (!header.starts_with("bytes=") || header.find(',') != std::string_view::npos) return false;
+  if (file->size() == 0 || !header.starts_with("bytes=") || header.find(',') != std::string_view::npos) return false;
   header.remove_prefix(6);
   const size_t dash = header.find('-');
   if (dash == std::string_view::npos) return false;
@@ -106,9 +111,32 @@ async::Task<void> Download(Hub& hub, Call& call) {
   if (begun) (void)co_await call.exchange.End();
 }
 
+// What may still come of a body that is not read as a whole; negative: it was too much.
+class BodyAllowance {
+ public:
+  BodyAllowance(const Hub& hub, const Call& call) : left_(hub.config.server.max_body) {
+    too_large_ = call.exchange.request().content_length().value_or(0) > left_;
+  }
+  bool Take(size_t bytes) {
+    too_large_ = too_large_ || bytes > left_;
+    left_ -= std::min<uint64_t>(bytes, left_);
+    return !too_large_;
+  }
+  bool too_large() const { return too_large_; }
+  ApiError Error() const {
+    return {413, "too_large", "the body is larger than this server takes", "max_body decides", {}};
+  }
+
+ private:
+  uint64_t left_;
+  bool too_large_ = false;
+};
+
 async::Task<void> Upload(Hub& hub, Call& call) {
   auto files = FilesOf(hub, call);
   if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
+  BodyAllowance allowance(hub, call);
+  if (allowance.too_large()) co_return co_await Refuse(call.exchange, allowance.Error());
   session::WorkspaceFiles::UploadOptions options;
   options.announced = call.exchange.request().content_length();
   auto upload = files->StartUpload(PathOf(call), options);
@@ -117,6 +145,7 @@ async::Task<void> Upload(Hub& hub, Call& call) {
     auto part = co_await call.exchange.ReadSome();
     if (!part) co_return;
     if (part->empty()) break;
+    if (!allowance.Take(part->size())) co_return co_await Refuse(call.exchange, allowance.Error());
     auto written = upload->Write(*part);
     if (!written) co_return co_await Refuse(call.exchange, ToApiError(written.error()));
   }
@@ -161,6 +190,8 @@ async::Task<void> ArchiveDown(Hub& hub, Call& call) {
 async::Task<void> ArchiveUp(Hub& hub, Call& call) {
   auto files = FilesOf(hub, call);
   if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
+  BodyAllowance allowance(hub, call);
+  if (allowance.too_large()) co_return co_await Refuse(call.exchange, allowance.Error());
   session::ArchiveIn::Options options;
   options.into = std::string(call.exchange.request().parameter("path").value_or(""));
   auto archive = session::ArchiveIn::Start(files->directory(), std::move(options));
@@ -169,6 +200,7 @@ async::Task<void> ArchiveUp(Hub& hub, Call& call) {
     auto part = co_await call.exchange.ReadSome();
     if (!part) co_return;
     if (part->empty()) break;
+    if (!allowance.Take(part->size())) co_return co_await Refuse(call.exchange, allowance.Error());
     auto fed = archive->Feed(*part);
     if (!fed) co_return co_await Refuse(call.exchange, ToApiError(fed.error()));
   }

@@ -4,6 +4,7 @@ namespace cella::server {
 namespace {
 
 constexpr size_t kNews = 64;
+constexpr size_t kLargeResult = size_t{64} << 10;
 
 }  // namespace
 
@@ -33,6 +34,7 @@ void HostedRun::Append(std::string line) {
 }
 
 async::Task<bool> HostedRun::Emit(Event event) {
+  if (phase_ == Phase::kEnded) co_return true;  // cancelled before its turn came
   if (std::holds_alternative<StartedEvent>(event)) phase_ = Phase::kRunning;
   if (std::holds_alternative<FinishedEvent>(event)) {
     for (Stream stream : {Stream::kStdout, Stream::kStderr}) {
@@ -44,8 +46,7 @@ async::Task<bool> HostedRun::Emit(Event event) {
 }
 
 void HostedRun::Finish(const RunResult& result) {
-  result_ = session::ToJson(result);
-  status_ = result.outcome.status;
+  result_ = std::make_shared<const std::string>(session::ToJson(result));
   phase_ = Phase::kEnded;
   news_.clear();
   events_->End();
@@ -53,16 +54,23 @@ void HostedRun::Finish(const RunResult& result) {
 }
 
 void HostedRun::FinishAsStored(std::string result) {
-  result_ = std::move(result);
+  result_ = std::make_shared<const std::string>(std::move(result));
+  stored_ = true;
   phase_ = Phase::kEnded;
   events_->End();
   ended_.Set();
 }
 
-void HostedRun::Settle() {
+void HostedRun::Settle(Stored stored) {
   events_->Settle();
   out_.Settle();
   err_.Settle();
+  settled_ = stored == Stored::kYes;
+  DropLargeResult();
+}
+
+void HostedRun::DropLargeResult() {
+  if (settled_ && waiters_ == 0 && result_ && result_->size() > kLargeResult) result_.reset();
 }
 
 void HostedRun::Discard() {

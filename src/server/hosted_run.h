@@ -43,14 +43,32 @@ class HostedRun : public executor::EventSink {
   void Finish(const RunResult& result);
   // One of long ago, of which only the Result is left.
   void FinishAsStored(std::string result);
-  // After Finish, when there is time: what is in memory goes to disk.
-  void Settle();
+  enum class Stored { kNo, kYes };
+  // After Finish, when there is time: what is in memory goes to disk. A large Result that the registry has is let go.
+  void Settle(Stored stored);
   void Discard();
 
   // True once it has ended; false when cancelled.
   async::Task<bool> Ended() { return ended_.Wait(); }
-  const std::string& result() const { return result_; }  // JSON, once it has ended
-  RunStatus status() const { return status_; }
+  // The Result as JSON, once it has ended. Nothing: it was large and nobody waited for it; the registry has it.
+  std::shared_ptr<const std::string> result() const { return result_; }
+  // Only the Result is left; the events are not.
+  bool is_stored() const { return stored_; }
+
+  // Keeps the Result at hand while it lives, however large it is.
+  class Waiter {
+   public:
+    explicit Waiter(HostedRun& run) : run_(run) { ++run_.waiters_; }
+    Waiter(const Waiter&) = delete;
+    Waiter& operator=(const Waiter&) = delete;
+    ~Waiter() {
+      --run_.waiters_;
+      run_.DropLargeResult();
+    }
+
+   private:
+    HostedRun& run_;
+  };
 
   bool cancel_wanted = false;
 
@@ -59,6 +77,7 @@ class HostedRun : public executor::EventSink {
 
  private:
   void Append(std::string line);
+  void DropLargeResult();
 
   const std::string id_;
   const std::string owner_;
@@ -68,8 +87,10 @@ class HostedRun : public executor::EventSink {
   session::OutputSpill out_, err_;
   std::deque<session::EventRecord> news_;
   async::Event ended_;
-  RunStatus status_ = RunStatus::kOk;
-  std::string result_;
+  std::shared_ptr<const std::string> result_;
+  size_t waiters_ = 0;
+  bool settled_ = false;
+  bool stored_ = false;
 };
 
 }  // namespace cella::server

@@ -92,6 +92,12 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
   if (!session_->is_open()) {
     co_return Conflict("the session has ended: " + session_->closed_because(), "open a new one");
   }
+  if (hub_.draining) co_return std::unexpected(Draining());
+  if (wish.idempotency_key) {
+    // Asking again costs nothing.
+    auto earlier = co_await FindRepeated(wish);
+    if (!earlier || *earlier) co_return earlier;
+  }
   if (session_->waiting() >= hub_.config.sessions.max_queued_runs) {
     co_return TooMany(fmt::format("{} runs of this session wait already", session_->waiting()), 1s);
   }
@@ -112,20 +118,7 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
                                          RunPaths{base + ".events", base + ".stdout", base + ".stderr"}, limits);
   auto accepted = co_await hub_.registry.RunAccepted(std::move(row));
   if (!accepted) co_return Refused(accepted.error());
-  if (accepted->as == session::Accepted::As::kConflict) {
-    co_return Conflict("this idempotency key belongs to a run of other code: " + accepted->run);
-  }
-  if (accepted->as == session::Accepted::As::kRepeated) {
-    auto earlier = FindRun(accepted->run);
-    if (earlier) co_return earlier;
-    // Long over: whoever asks gets what the registry has.
-    run = std::make_shared<HostedRun>(hub_.loop, accepted->run, owner_, RunPaths{}, limits);
-    auto record = co_await hub_.registry.FindRun(accepted->run);
-    if (!record) co_return Refused(record.error());
-    if (!*record || (*record)->result.empty()) co_return Conflict("that run was lost: " + accepted->run);
-    run->FinishAsStored((*record)->result);
-    co_return run;
-  }
+  if (accepted->as != session::Accepted::As::kNew) co_return co_await FindRepeated(wish);
   if (!session_->is_open()) co_return Conflict("the session has ended: " + session_->closed_because());
   runs_[run->id()] = run;
   order_.push_back(run->id());
@@ -142,8 +135,27 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
   co_return run;
 }
 
+// The run that has the wish's key; nothing: there is none. 409: it is a run of other code.
+async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::FindRepeated(const RunWish& wish) {
+  auto record = co_await hub_.registry.FindByIdempotencyKey(id(), *wish.idempotency_key);
+  if (!record) co_return Refused(record.error());
+  if (!*record) co_return nullptr;
+  uint64_t bytes = 0;
+  if ((*record)->code_sha256 != HashOf(wish.blocks, &bytes)) {
+    co_return Conflict("this idempotency key belongs to a run of other code: " + (*record)->id);
+  }
+  if (auto earlier = FindRun((*record)->id)) co_return earlier;
+  // Long over: whoever asks gets what the registry has.
+  auto whole = co_await hub_.registry.FindRun((*record)->id);
+  if (!whole) co_return Refused(whole.error());
+  if (!*whole || (*whole)->result.empty()) co_return Conflict("that run was lost: " + (*record)->id);
+  auto run = std::make_shared<HostedRun>(hub_.loop, (*record)->id, owner_, RunPaths{}, session::EventLogLimits{});
+  run->FinishAsStored((*whole)->result);
+  co_return run;
+}
+
 async::Task<void> HostedSession::TellRegistry(HostedRun& run) {
-  for (;;) {
+  while (run.phase() != HostedRun::Phase::kEnded) {
     bool slept = co_await async::SleepUntil(async::Clock::now() + kNewsEvery);
     if (!slept) co_return;
     auto news = run.TakeNews();
@@ -185,14 +197,14 @@ async::Task<void> HostedSession::Execute(std::shared_ptr<HostedRun> run, RunWish
     result = std::move(refused);
   }
   if (result->state == StateAfter::kLost && result->outcome.status == RunStatus::kRejected) lost_ = true;
-  run->Finish(*result);
+  if (run->phase() != HostedRun::Phase::kEnded) run->Finish(*result);
   hub_.metrics.RunEnded(result->outcome.status, async::Clock::now() - accepted);
   share.GiveBack();
   co_await telling.Join();
   entry.outcome = ToString(result->outcome.status);
-  (void)co_await hub_.registry.RunEnded(std::move(*result), session::Until::kQueued);
+  auto stored = co_await hub_.registry.RunEnded(std::move(*result));
   (void)co_await hub_.registry.Audit(std::move(entry), session::Until::kQueued);
-  run->Settle();
+  run->Settle(stored ? HostedRun::Stored::kYes : HostedRun::Stored::kNo);
   Forget();
 }
 
@@ -204,7 +216,18 @@ uint64_t HostedSession::Listen(Listener listener) {
 bool HostedSession::Cancel(HostedRun& run) {
   if (run.phase() == HostedRun::Phase::kEnded) return false;
   run.cancel_wanted = true;
-  if (running_ == &run) session_->Cancel();
+  if (running_ == &run) {
+    session_->Cancel();
+  } else {
+    // It waits, and whoever waits for it need not: its turn will pass without a trace.
+    RunResult result;
+    result.id = run.id();
+    result.session = id();
+    result.outcome.status = RunStatus::kCancelled;
+    result.outcome.exit_code = kExitCancelled;
+    result.state = StateAfter::kKept;
+    run.Finish(result);
+  }
   return true;
 }
 

@@ -74,6 +74,7 @@ class HostedSession {
  private:
   async::Task<void> Execute(std::shared_ptr<HostedRun> run, RunWish wish, Quota::Share share,
                             session::AuditEntry entry);
+  async::Task<Answer<std::shared_ptr<HostedRun>>> FindRepeated(const RunWish& wish);
   async::Task<void> TellRegistry(HostedRun& run);
   void Forget();
 

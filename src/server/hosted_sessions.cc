@@ -20,7 +20,7 @@ std::string LabelsOf(const SessionSpec& spec) {
 
 async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hub, SessionSpec spec,
                                                                          const std::string& owner) {
-  if (closing_) co_return std::unexpected(ApiError{503, "draining", "the server is about to end", {}, 5s});
+  if (closing_ || hub.draining) co_return std::unexpected(Draining());
   if (sessions_.size() + opening_ >= hub.config.sessions.max_sessions) {
     co_return TooMany(fmt::format("this server keeps {} sessions at most", hub.config.sessions.max_sessions), 5s);
   }
@@ -55,7 +55,7 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
     hosted->Stop("it could not be kept");
     co_await hosted->Finish();
     if (!stored) co_return Refused(stored.error());
-    co_return std::unexpected(ApiError{503, "draining", "the server is about to end", {}, 5s});
+    co_return std::unexpected(Draining());
   }
   sessions_[hosted->id()] = hosted;
   tending_.Add(Tend(hosted));

@@ -37,7 +37,7 @@ void Metrics::RunEnded(RunStatus status, std::chrono::nanoseconds took) {
   run_.Add(took);
 }
 
-void Metrics::Refused(int status) {
+void Metrics::Answered(int status) {
   if (status == 401 || status == 403) ++refused_auth_;
   if (status == 429) ++refused_quota_;
 }

@@ -27,7 +27,7 @@ class Metrics {
   void SessionOpened(std::chrono::nanoseconds took) { session_start_.Add(took); }
   void RunAccepted() { ++runs_accepted_; }
   void RunEnded(RunStatus status, std::chrono::nanoseconds took);
-  void Refused(int status);
+  void Answered(int status);
 
   // What others count.
   struct Gauges {

@@ -75,11 +75,14 @@ async::Task<void> RunOnce(Hub& hub, Call& call) {
   if (!spec) co_return co_await Refuse(call.exchange, std::move(spec.error()));
   auto wish = ReadRunWish(*json, hub.config);
   if (!wish) co_return co_await Refuse(call.exchange, std::move(wish.error()));
+  if (hub.draining) co_return co_await Refuse(call.exchange, Draining());
   if (wish->blocks.size() != 1) {
     co_return co_await Refuse(call.exchange, Invalid("blocks: one program is one block; use a session").error());
   }
   auto share = hub.quota.TakeRun(call.client);
   if (!share) co_return co_await Refuse(call.exchange, std::move(share.error()));
+  hub.metrics.RunAccepted();
+  const async::TimePoint start = async::Clock::now();
   async::Event cancel(hub.loop);
   async::TaskGroup watching(hub.loop);
   if (wish->cancel_on_disconnect) {
@@ -92,6 +95,7 @@ async::Task<void> RunOnce(Hub& hub, Call& call) {
   RunResult result = co_await RunProgram(hub, *spec, *wish, cancel);
   watching.Cancel();
   co_await watching.Join();
+  hub.metrics.RunEnded(result.outcome.status, async::Clock::now() - start);
   (void)co_await call.exchange.SendJson(200, session::ToJson(result));
 }
 
@@ -208,6 +212,7 @@ class BatchRunner {
     input.timeout = wish.timeout;
     input.stdin_text = std::move(wish.stdin_text);
     const async::TimePoint start = async::Clock::now();
+    hub_.metrics.RunAccepted();
     auto result = co_await (*session)->Run(std::move(input));
     if (result) hub_.metrics.RunEnded(result->outcome.status, async::Clock::now() - start);
     co_await (*session)->Close();
@@ -229,6 +234,7 @@ async::Task<void> RunBatch(Hub& hub, Call& call) {
   if (!json) co_return co_await Refuse(call.exchange, std::move(json.error()));
   auto batch = ReadBatch(std::move(*json), hub, call.client);
   if (!batch) co_return co_await Refuse(call.exchange, std::move(batch.error()));
+  if (hub.draining) co_return co_await Refuse(call.exchange, Draining());
   auto share = hub.quota.TakeRun(call.client);
   if (!share) co_return co_await Refuse(call.exchange, std::move(share.error()));
   BatchRunner runner(hub, call, std::move(*batch));

@@ -17,6 +17,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kOutputPage = size_t{1} << 20;
 
+ApiError EventsAreGone() {
+  return {409, "closed", "its events are not kept any more", "GET the run itself: it has the Result", {}};
+}
+
 Answer<uint64_t> Number(std::string_view text, std::string_view name) {
   uint64_t value = 0;
   auto [end, error] = std::from_chars(text.begin(), text.end(), value);
@@ -26,8 +30,21 @@ Answer<uint64_t> Number(std::string_view text, std::string_view name) {
   return value;
 }
 
-async::Task<void> AnswerWhenEnded(HostedSession& session, const std::shared_ptr<HostedRun>& run, Call& call,
+// The Result of a run that has ended: at hand, or in the registry.
+async::Task<void> AnswerResult(Hub& hub, const HostedRun& run, Call& call) {
+  if (auto result = run.result()) {
+    (void)co_await call.exchange.SendJson(200, *result);
+    co_return;
+  }
+  auto record = co_await hub.registry.FindRun(run.id());
+  if (!record) co_return co_await Refuse(call.exchange, ToApiError(record.error()));
+  if (!*record) co_return co_await Refuse(call.exchange, NotFound("there is no such run").error());
+  (void)co_await call.exchange.SendJson(200, (*record)->result);
+}
+
+async::Task<void> AnswerWhenEnded(Hub& hub, HostedSession& session, const std::shared_ptr<HostedRun>& run, Call& call,
                                   bool cancel_on_disconnect) {
+  HostedRun::Waiter waiter(*run);
   if (cancel_on_disconnect) {
     auto first = co_await async::FirstOf(run->Ended(), call.exchange.Disconnected());
     if (first.index() == 1) {
@@ -37,7 +54,7 @@ async::Task<void> AnswerWhenEnded(HostedSession& session, const std::shared_ptr<
   } else {
     (void)co_await run->Ended();
   }
-  (void)co_await call.exchange.SendJson(200, run->result());
+  co_await AnswerResult(hub, *run, call);
 }
 
 async::Task<void> Start(Hub& hub, Call& call) {
@@ -54,11 +71,13 @@ async::Task<void> Start(Hub& hub, Call& call) {
   auto run = co_await (*session)->Start(std::move(*wish));
   if (!run) co_return co_await Refuse(call.exchange, std::move(run.error()));
   const StreamFormat format = WantedFormat(call.exchange.request());
-  if (format != StreamFormat::kNone) {
+  if (format != StreamFormat::kNone && (*run)->is_stored()) {
+    co_await Refuse(call.exchange, EventsAreGone());
+  } else if (format != StreamFormat::kNone) {
     bool whole = co_await StreamEvents(call.exchange, **run, std::nullopt, format);
     if (!whole && cancel_on_disconnect) (*session)->Cancel(**run);
   } else if (wait) {
-    co_await AnswerWhenEnded(**session, *run, call, cancel_on_disconnect);
+    co_await AnswerWhenEnded(hub, **session, *run, call, cancel_on_disconnect);
   } else {
     co_await AnswerJson(call.exchange, 202, {{"id", (*run)->id()}, {"session", (*session)->id()}});
   }
@@ -87,13 +106,18 @@ async::Task<void> List(Hub& hub, Call& call) {
   }
   auto known = co_await hub.registry.FindSession(id);
   if (!known) co_return co_await Refuse(call.exchange, ToApiError(known.error()));
-  if (!*known || (*known)->owner != call.client) {
+  if (!*known || (*known)->owner != call.client || (*known)->closed_because == kDeleted) {
     co_return co_await Refuse(call.exchange, NotFound("there is no such session").error());
   }
   auto page = co_await hub.registry.ListRuns(id, std::move(query));
   if (!page) co_return co_await Refuse(call.exchange, ToApiError(page.error()));
   Json runs = Json::array();
-  for (const session::RunRecord& record : page->items) runs.push_back(Describe(record));
+  auto live = hub.sessions.Find(id, call.client);
+  for (session::RunRecord& record : page->items) {
+    auto run = live ? (*live)->FindRun(record.id) : nullptr;
+    if (run && run->phase() == HostedRun::Phase::kRunning) record.status = "running";
+    runs.push_back(Describe(record));
+  }
   co_await AnswerJson(call.exchange, 200,
                       {{"runs", std::move(runs)}, {"next", page->next.empty() ? Json() : Json(page->next)}});
 }
@@ -118,14 +142,16 @@ async::Task<Answer<session::RunRecord>> FindStored(Hub& hub, const Call& call) {
   if (!*record || (*record)->owner != call.client || (*record)->session != session) {
     co_return NotFound("there is no such run");
   }
+  auto whose = co_await hub.registry.FindSession(session);
+  if (!whose) co_return Refused(whose.error());
+  if (!*whose || (*whose)->closed_because == kDeleted) co_return NotFound("there is no such session");
   co_return std::move(**record);
 }
 
 async::Task<void> Show(Hub& hub, Call& call) {
   LiveRun live = FindLive(hub, call);
   if (live.run && live.run->phase() == HostedRun::Phase::kEnded) {
-    (void)co_await call.exchange.SendJson(200, live.run->result());
-    co_return;
+    co_return co_await AnswerResult(hub, *live.run, call);
   }
   if (live.run) {
     const bool running = live.run->phase() == HostedRun::Phase::kRunning;
@@ -162,6 +188,8 @@ async::Task<void> Events(Hub& hub, Call& call) {
   }
   auto record = co_await FindStored(hub, call);
   if (!record) co_return co_await Refuse(call.exchange, std::move(record.error()));
+  // Of a run that was lost, the last events are all that there is; of one that ended, they would not be the whole.
+  if (!record->result.empty()) co_return co_await Refuse(call.exchange, EventsAreGone());
   auto events = co_await hub.registry.ListEvents(record->id, after ? *after + 1 : 0);
   if (!events) co_return co_await Refuse(call.exchange, ToApiError(events.error()));
   std::string lines;
@@ -190,6 +218,10 @@ async::Task<void> Output(Hub& hub, Call& call) {
                                                     : std::move(record.error()));
   }
   auto bytes = live.run->ReadOutput(stream, *offset, std::min<size_t>(*limit, kOutputPage));
+  if (!bytes && bytes.error().code != ErrorCode::kInvalid) {
+    // Where it lay is nobody's business.
+    co_return co_await Refuse(call.exchange, ApiError{409, "closed", "its output is not kept any more", {}, {}});
+  }
   if (!bytes) co_return co_await Refuse(call.exchange, ToApiError(bytes.error()));
   const std::string size = std::to_string(live.run->OutputSize(stream));
   (void)co_await call.exchange.Send(200, {{"Content-Type", "application/octet-stream"}, {"X-Cella-Stream-Size", size}},

@@ -74,6 +74,12 @@ class Serving {
         co_await session::Registry::Open(loop_, config_.server.state_dir + "/registry.db", RegistryOptionsOf(config_));
     if (!registry) co_return std::unexpected(std::move(registry.error()));
     registry_ = std::move(*registry);
+    // Of a server that died; the registry has what its runs told last, and is ours alone.
+    Status emptied = EmptyDirectory(config_.server.state_dir + "/runs");
+    if (!emptied) {
+      co_await registry_->Close();
+      co_return emptied;
+    }
     auto lost = co_await registry_->MarkLost();
     if (lost && !lost->sessions.empty()) {
       Note(fmt::format("{} sessions of a server before this one are lost", lost->sessions.size()));
@@ -94,9 +100,7 @@ class Serving {
 
   Status Prepare() {
     TRY_VOID(MakePrivateDirectory(config_.server.state_dir));
-    TRY_VOID(MakePrivateDirectory(config_.server.state_dir + "/runs"));
-    // Of a server that died; the registry has what its runs told last.
-    return EmptyDirectory(config_.server.state_dir + "/runs");
+    return MakePrivateDirectory(config_.server.state_dir + "/runs");
   }
 
   Result<std::vector<http::Listener>> OpenListeners() {
