@@ -240,7 +240,6 @@ async::Task<void> HostedSession::Finish() {
   const auto status = lost_ ? session::SessionStatus::kLost : session::SessionStatus::kClosed;
   (void)co_await hub_.registry.SessionEnded(id(), status, session_->closed_because());
   share_.GiveBack();
-  gone_.Set();
 }
 
 }  // namespace cella::server

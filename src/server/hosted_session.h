@@ -69,6 +69,8 @@ class HostedSession {
   async::Task<bool> Stopping() { return session_->Closing(); }
   // Ends everything that belongs to it. Once, after Stopping.
   async::Task<void> Finish();
+  // It is not in the list any more; for those who wait for that.
+  void MarkGone() { gone_.Set(); }
   async::Task<bool> Gone() { return gone_.Wait(); }
 
  private:

@@ -71,6 +71,7 @@ async::Task<void> HostedSessions::Tend(std::shared_ptr<HostedSession> session) {
   (void)co_await session->Stopping();
   co_await session->Finish();
   sessions_.erase(session->id());
+  session->MarkGone();
 }
 
 Answer<std::shared_ptr<HostedSession>> HostedSessions::Find(std::string_view id, std::string_view owner) const {
