@@ -121,7 +121,8 @@ async::Task<executor::CellEnd> Session::RunBlocks(RunInput& input, const std::st
     cell.number = ++runs_;
     cell.block = std::move(input.blocks[i]);
     // All of them together have the time of one run.
-    cell.timeout = std::max<std::chrono::nanoseconds>(timeout - (async::Clock::now() - started), kLeastTime);
+    const auto used_up = i == 0 ? std::chrono::nanoseconds(0) : async::Clock::now() - started;
+    cell.timeout = std::max<std::chrono::nanoseconds>(timeout - used_up, kLeastTime);
     cell.stdin_text = i == 0 ? std::move(input.stdin_text) : std::nullopt;
     cell.answers_input = input.answers_input;
     auto end = co_await guest_->Run(std::move(cell), sink);
