@@ -333,16 +333,17 @@ class Init {
       return;
     }
     killed_for_ = reason;
-    if (run_group_ > 1 && breaches_++ < kBreachesBeforeEnd) {
-      (void)kill(-run_group_, SIGKILL);
-    } else {
-      KillAll();
-    }
+    // The reason first: whoever sees the end looks for it at once.
     Report report = {};
     report.kind = ReportKind::kBreached;
     report.killed_for = reason;
     report.peak_rss = watchdog_.peak_memory();
     SendReport(control_, report, nullptr, 0);
+    if (run_group_ > 1 && breaches_++ < kBreachesBeforeEnd) {
+      (void)kill(-run_group_, SIGKILL);
+    } else {
+      KillAll();
+    }
   }
 
   bool unconfined_;

@@ -256,6 +256,8 @@ async::Task<void> CellRun::AwaitEnd() {
       if (key == kKeyControl) TakeReports();
     }
   }
+  // Why it was killed is told before it is killed, but may not have been read yet.
+  if (!end_.jail_gone) TakeReports();
 }
 
 async::Task<Result<RunEnd>> CellRun::Run(const language::RunnerCell& cell, std::chrono::nanoseconds timeout) {
