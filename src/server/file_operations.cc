@@ -111,7 +111,7 @@ async::Task<void> Download(Hub& hub, Call& call) {
   if (begun) (void)co_await call.exchange.End();
 }
 
-// What may still come of a body that is not read as a whole; negative: it was too much.
+// How much may still come of a body that is read piece by piece.
 class BodyAllowance {
  public:
   BodyAllowance(const Hub& hub, const Call& call) : left_(hub.config.server.max_body) {

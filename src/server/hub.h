@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include "async/blocking_pool.h"
 #include "async/task.h"
 #include "language/table.h"
 #include "server/config.h"
@@ -31,7 +30,6 @@ struct Hub {
   const Config& config;
   Engines& engines;
   session::Registry& registry;
-  async::BlockingPool& blocking;
   Quota& quota;
   Metrics& metrics;
   HostedSessions& sessions;

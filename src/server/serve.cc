@@ -63,7 +63,7 @@ void NotifyReady() {
 class Serving {
  public:
   Serving(async::Loop& loop, ServeOptions options)
-      : loop_(loop), options_(std::move(options)), config_(options_.config), sessions_(loop), blocking_(loop, {}) {}
+      : loop_(loop), options_(std::move(options)), config_(options_.config), sessions_(loop) {}
 
   async::Task<Status> Run() {
     CO_TRY_VOID(Prepare());
@@ -145,7 +145,7 @@ class Serving {
   async::Task<void> ServeAndDrain(std::vector<http::Listener> listeners) {
     Quota quota([this](std::string_view client) { return config_.QuotaOf(client); });
     Metrics metrics;
-    Hub hub{loop_, config_, engines_, *registry_, blocking_, quota, metrics, sessions_, {}};
+    Hub hub{loop_, config_, engines_, *registry_, quota, metrics, sessions_, {}};
     Clients clients(tokens_.get(), config_.server.no_auth, geteuid());
     Api api(hub, clients, HostRules::From(config_));
     http::Limits limits;
@@ -207,7 +207,6 @@ class Serving {
   Engines engines_;
   std::unique_ptr<session::Registry> registry_;
   HostedSessions sessions_;
-  async::BlockingPool blocking_;
 };
 
 }  // namespace
