@@ -32,7 +32,7 @@ _cella() {
           ;;
         --log-level) words='error warning info debug' ;;
       esac
-      words=${words:-'--listen --config --state-dir --token-file --tls-certificate --tls-key --log-level --no-auth
+      words=${words:-'--listen --config --state-dir --token-file --tls-certificate --tls-key --log-level --exit-with --no-auth
         --check-config --help'}
       ;;
     session) words='new ls run rm files get put cancel --url --code --lang --timeout --json --help' ;;

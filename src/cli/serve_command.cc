@@ -71,6 +71,8 @@ SIGTERM drains: no new runs, those that are on get a grace, then it ends.)");
   OptionalText(command, "--tls-certificate", &o->tls_certificate, "Serve TCP with TLS: the certificate (PEM)");
   OptionalText(command, "--tls-key", &o->tls_key, "and its key");
   OptionalText(command, "--log-level", &o->log_level, "error, warning, info or debug");
+  command.add_option("--exit-with", o->exit_with, "End when this process (PID) does, without a grace")
+      ->check(CLI::PositiveNumber);
   command.add_flag("--no-auth", o->no_auth, "Let everybody in who reaches it; loopback addresses only");
   command.add_flag("--check-config", o->check_config, "Print the configuration as it holds, and end");
 }
@@ -86,7 +88,7 @@ int ServeCommand(const ServeCommandOptions& options) {
   server::ServeOptions serve;
   serve.config = std::move(loaded->config);
   serve.token_file_named = loaded->token_file_named;
-  serve.on_note = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+  serve.exit_with = options.exit_with;
   auto served = loop.Run(server::Serve(loop, std::move(serve)));
   return served ? 0 : Fail(served.error());
 }

@@ -14,6 +14,7 @@ namespace cella::cli {
 struct ServeCommandOptions {
   std::vector<std::string> listen;
   std::optional<std::string> config, state_dir, token_file, tls_certificate, tls_key, log_level;
+  std::optional<int> exit_with;
   bool no_auth = false;
   bool check_config = false;
 };

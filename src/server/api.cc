@@ -1,7 +1,6 @@
 #include "server/api.h"
 
 #include "server/answer.h"
-#include "server/observed_exchange.h"
 #include "server/operations.h"
 
 namespace cella::server {
@@ -44,17 +43,41 @@ async::Task<void> Api::Handle(http::Exchange& plain) {
   auto allowed = CheckHost(facts, rules_);
   const Headers cors = allowed ? CorsHeaders(facts, rules_) : Headers{};
   ObservedExchange exchange(plain, cors, hub_.metrics);
-  if (!allowed) co_return co_await Refuse(exchange, std::move(allowed.error()));
-  if (IsPreflight(facts)) {
+  const async::TimePoint since = async::Clock::now();
+  Handled handled;
+  if (!allowed) {
+    co_await Refuse(exchange, std::move(allowed.error()));
+  } else if (IsPreflight(facts)) {
     (void)co_await exchange.Send(204, {}, "");
-    co_return;
+  } else {
+    co_await Dispatch(exchange, &handled);
   }
-  co_await Dispatch(exchange);
+  Tell(exchange, handled, since);
 }
 
-async::Task<void> Api::Dispatch(http::Exchange& exchange) {
+void Api::Tell(const ObservedExchange& exchange, const Handled& handled, async::TimePoint since) {
+  const int status = exchange.status();
+  const bool refused = status == 401 || status == 403 || status == 429;
+  const LogLevel level = status >= 500 ? LogLevel::kError : refused ? LogLevel::kWarning : LogLevel::kDebug;
+  if (!hub_.log.Wants(level)) return;
+  const std::chrono::duration<double, std::milli> took = async::Clock::now() - since;
+  hub_.log.Write(level,
+                 refused         ? "request.refused"
+                 : status >= 500 ? "request.failed"
+                                 : "request",
+                 fmt::format("{} {} {}", exchange.request().method(), handled.pattern, status),
+                 {{"client", handled.client},
+                  {"method", exchange.request().method()},
+                  {"route", handled.pattern},
+                  {"status", int64_t{status}},
+                  {"took_ms", took.count()},
+                  {"error", exchange.failure()}});
+}
+
+async::Task<void> Api::Dispatch(http::Exchange& exchange, Handled* handled) {
   const http::Request& request = exchange.request();
   Router::Match match = router_.Find(request.method(), request.segments());
+  if (match.route != nullptr) handled->pattern = match.route->pattern;
   const bool open = match.route != nullptr && match.route->access == Access::kOpen;
   Call call{exchange, {}, std::move(match.parameters), match.rest};
   if (!open) {
@@ -62,6 +85,7 @@ async::Task<void> Api::Dispatch(http::Exchange& exchange) {
     auto client = clients_.Identify(exchange);
     if (!client) co_return co_await Refuse(exchange, std::move(client.error()));
     call.client = std::move(*client);
+    handled->client = call.client;
     auto share = hub_.quota.TakeRequest(call.client, async::Clock::now());
     if (!share) co_return co_await Refuse(exchange, std::move(share.error()));
   }

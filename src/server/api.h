@@ -6,6 +6,7 @@
 #include "server/clients.h"
 #include "server/host_check.h"
 #include "server/hub.h"
+#include "server/observed_exchange.h"
 #include "server/router.h"
 
 namespace cella::server {
@@ -21,7 +22,13 @@ class Api : public http::Handler {
   const Router& router() const { return router_; }
 
  private:
-  async::Task<void> Dispatch(http::Exchange& exchange);
+  // What is told of a request when it is over.
+  struct Handled {
+    std::string client;
+    std::string_view pattern;  // of its route, never the path: names of files are nobody's business
+  };
+  async::Task<void> Dispatch(http::Exchange& exchange, Handled* handled);
+  void Tell(const ObservedExchange& exchange, const Handled& handled, async::TimePoint since);
 
   Hub& hub_;
   const Clients& clients_;

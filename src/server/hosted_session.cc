@@ -202,6 +202,14 @@ async::Task<void> HostedSession::Execute(std::shared_ptr<HostedRun> run, RunWish
   share.GiveBack();
   co_await telling.Join();
   entry.outcome = ToString(result->outcome.status);
+  hub_.log.Write(LogLevel::kInfo, "run.ended", "run ended",
+                 {{"run", run->id()},
+                  {"session", id()},
+                  {"client", owner_},
+                  {"status", ToString(result->outcome.status)},
+                  {"exit_code", int64_t{result->outcome.exit_code}},
+                  {"wall_ms", result->outcome.usage.wall_ms},
+                  {"code_sha256", entry.code_sha256}});
   auto stored = co_await hub_.registry.RunEnded(std::move(*result));
   (void)co_await hub_.registry.Audit(std::move(entry), session::Until::kQueued);
   run->Settle(stored ? HostedRun::Stored::kYes : HostedRun::Stored::kNo);

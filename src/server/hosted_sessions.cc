@@ -58,7 +58,13 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
     co_return std::unexpected(Draining());
   }
   sessions_[hosted->id()] = hosted;
-  tending_.Add(Tend(hosted));
+  tending_.Add(Tend(hub, hosted));
+  const std::chrono::duration<double, std::milli> took = async::Clock::now() - start;
+  hub.log.Write(LogLevel::kInfo, "session.opened", "session opened",
+                {{"session", hosted->id()},
+                 {"client", owner},
+                 {"executor", ToString(hosted->spec().executor)},
+                 {"took_ms", took.count()}});
   session::AuditEntry entry;
   entry.who = owner;
   entry.action = "session.open";
@@ -67,9 +73,12 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   co_return hosted;
 }
 
-async::Task<void> HostedSessions::Tend(std::shared_ptr<HostedSession> session) {
+async::Task<void> HostedSessions::Tend(Hub& hub, std::shared_ptr<HostedSession> session) {
   (void)co_await session->Stopping();
   co_await session->Finish();
+  hub.log.Write(
+      LogLevel::kInfo, "session.ended", "session ended",
+      {{"session", session->id()}, {"client", session->owner()}, {"because", session->engine().closed_because()}});
   sessions_.erase(session->id());
   session->MarkGone();
 }

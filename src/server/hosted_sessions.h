@@ -28,7 +28,7 @@ class HostedSessions {
   async::Task<void> Close(std::string because);
 
  private:
-  async::Task<void> Tend(std::shared_ptr<HostedSession> session);
+  async::Task<void> Tend(Hub& hub, std::shared_ptr<HostedSession> session);
 
   std::map<std::string, std::shared_ptr<HostedSession>, std::less<>> sessions_;
   size_t opening_ = 0;

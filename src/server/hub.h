@@ -8,6 +8,7 @@
 #include "async/task.h"
 #include "language/table.h"
 #include "server/config.h"
+#include "server/log.h"
 #include "server/metrics.h"
 #include "server/quota.h"
 #include "session/engine.h"
@@ -32,6 +33,7 @@ struct Hub {
   session::Registry& registry;
   Quota& quota;
   Metrics& metrics;
+  Log& log;
   HostedSessions& sessions;
   std::function<size_t()> connections;  // that are open
   bool draining = false;

@@ -1,5 +1,5 @@
-// An exchange that counts how it was answered and adds headers to the answer: those that let pages of allowed origins
-// read it. Everything else is the exchange below.
+// An exchange that keeps in mind how it was answered, counts it, and adds headers to the answer: those that let pages
+// of allowed origins read it. Everything else is the exchange below.
 #pragma once
 
 #include <string>
@@ -33,12 +33,20 @@ class ObservedExchange : public http::Exchange {
     return below_.UpgradeToWebSocket(std::move(options));
   }
 
+  // What it was answered with; 0: not at all.
+  int status() const { return status_; }
+  // The words of a failure of ours.
+  const std::string& failure() const { return failure_; }
+
  private:
+  void Observe(int status, std::string_view body);
   std::vector<http::Header> With(http::Headers headers) const;
 
   http::Exchange& below_;
   const Headers& extra_;
   Metrics& metrics_;
+  int status_ = 0;
+  std::string failure_;
 };
 
 }  // namespace cella::server

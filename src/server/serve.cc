@@ -8,10 +8,12 @@
 #include <cstring>
 
 #include "async/deadline.h"
+#include "async/descriptor.h"
 #include "async/signals.h"
 #include "async/task_group.h"
 #include "http/listener.h"
 #include "http/server.h"
+#include "os/syscalls.h"
 #include "server/api.h"
 #include "server/hosted_sessions.h"
 #include "server/state_directory.h"
@@ -63,10 +65,15 @@ void NotifyReady() {
 class Serving {
  public:
   Serving(async::Loop& loop, ServeOptions options)
-      : loop_(loop), options_(std::move(options)), config_(options_.config), sessions_(loop) {}
+      : loop_(loop),
+        options_(std::move(options)),
+        config_(options_.config),
+        log_(config_.log.level, config_.log.format, options_.log_fd),
+        sessions_(loop) {}
 
   async::Task<Status> Run() {
     CO_TRY_VOID(Prepare());
+    CO_TRY(UniqueFd owner, OpenOwner());
     CO_TRY(tokens_, LoadTokens(options_));
     CO_TRY(std::vector<http::Listener> listeners, OpenListeners());
     CO_TRY_VOID(MakeEngines());
@@ -82,10 +89,11 @@ class Serving {
     }
     auto lost = co_await registry_->MarkLost();
     if (lost && !lost->sessions.empty()) {
-      Note(fmt::format("{} sessions of a server before this one are lost", lost->sessions.size()));
+      log_.Write(LogLevel::kWarning, "sessions.lost", "sessions of a server before this one are lost",
+                 {{"sessions", static_cast<int64_t>(lost->sessions.size())}});
     }
     Status served = lost ? Status{} : std::unexpected(std::move(lost.error()));
-    if (served) co_await ServeAndDrain(std::move(listeners));
+    if (served) co_await ServeAndDrain(std::move(listeners), std::move(owner));
     co_await registry_->Close();
     for (session::Engine* engine : {engines_.sandbox.get(), engines_.local.get()}) {
       if (engine != nullptr) co_await engine->executor->Close();
@@ -94,8 +102,12 @@ class Serving {
   }
 
  private:
-  void Note(const std::string& line) const {
-    if (options_.on_note) options_.on_note(line);
+  // Nothing: it belongs to nobody.
+  Result<UniqueFd> OpenOwner() const {
+    if (!options_.exit_with) return UniqueFd();
+    UniqueFd owner(os::PidfdOpen(*options_.exit_with));
+    if (!owner) return SysErr(errno, "process {} that this server belongs to", *options_.exit_with);
+    return owner;
   }
 
   Status Prepare() {
@@ -142,10 +154,10 @@ class Serving {
     return {};
   }
 
-  async::Task<void> ServeAndDrain(std::vector<http::Listener> listeners) {
+  async::Task<void> ServeAndDrain(std::vector<http::Listener> listeners, UniqueFd owner) {
     Quota quota([this](std::string_view client) { return config_.QuotaOf(client); });
     Metrics metrics;
-    Hub hub{loop_, config_, engines_, *registry_, quota, metrics, sessions_, {}};
+    Hub hub{loop_, config_, engines_, *registry_, quota, metrics, log_, sessions_, {}};
     Clients clients(tokens_.get(), config_.server.no_auth, geteuid());
     Api api(hub, clients, HostRules::From(config_));
     http::Limits limits;
@@ -160,18 +172,30 @@ class Serving {
     async::StopSignals stop(loop_, {SIGINT, SIGTERM});
     async::TaskGroup reloading(loop_);
     reloading.Add(ReloadTokens());
-    for (const std::string& address : addresses) Note("listening on " + address);
+    // Not part of the log: whoever started the server waits for these very words.
+    for (const std::string& address : addresses) dprintf(options_.log_fd, "listening on %s\n", address.c_str());
     NotifyReady();
-    (void)co_await stop.Wait();
+    const bool abandoned = co_await StopOrAbandoned(stop, std::move(owner));
     hub.draining = true;
     reloading.Cancel();
     co_await reloading.Join();
-    Note("draining");
+    log_.Write(LogLevel::kInfo, "draining", abandoned ? "the process it belongs to has ended" : "draining");
     server.StopAccepting();
-    const async::TimePoint deadline = async::Clock::now() + config_.server.drain_grace;
+    const async::TimePoint deadline = async::Clock::now() + (abandoned ? 0s : config_.server.drain_grace);
     co_await LetRunsEnd(deadline);
     co_await sessions_.Close("the server ended");
     co_await server.Drain(std::max(deadline, async::Clock::now() + 1s));
+  }
+
+  // True: whom this server belongs to has ended, and nobody is left who waits for its runs.
+  async::Task<bool> StopOrAbandoned(async::StopSignals& stop, UniqueFd owner) {
+    if (!owner) {
+      (void)co_await stop.Wait();
+      co_return false;
+    }
+    async::Descriptor process(loop_, std::move(owner), async::Sharing::kShared);
+    auto first = co_await async::FirstOf(stop.Wait(), process.Readable());
+    co_return first.index() == 1;
   }
 
   // Whenever we are told to.
@@ -181,8 +205,12 @@ class Serving {
       auto signal = co_await hangup.Next();
       if (!signal) co_return;
       auto read = tokens_->Reload();
-      Note(read ? fmt::format("tokens read again: {} clients", tokens_->size())
-                : "the tokens from before hold on: " + read.error().message);
+      if (read) {
+        log_.Write(LogLevel::kInfo, "tokens.read", "tokens read again",
+                   {{"clients", static_cast<int64_t>(tokens_->size())}});
+      } else {
+        log_.Write(LogLevel::kError, "tokens.bad", "the tokens from before hold on", {{"error", read.error().message}});
+      }
     }
   }
 
@@ -203,6 +231,7 @@ class Serving {
   async::Loop& loop_;
   ServeOptions options_;
   const Config& config_;
+  Log log_;
   std::unique_ptr<Tokens> tokens_;
   Engines engines_;
   std::unique_ptr<session::Registry> registry_;

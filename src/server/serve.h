@@ -2,8 +2,9 @@
 // takes it apart in order.
 #pragma once
 
-#include <functional>
-#include <string>
+#include <unistd.h>
+
+#include <optional>
 
 #include "async/task.h"
 #include "base/result.h"
@@ -12,9 +13,10 @@
 namespace cella::server {
 
 struct ServeOptions {
-  Config config;                                    // completed and checked
-  bool token_file_named = false;                    // somebody named it: then it has to exist
-  std::function<void(const std::string&)> on_note;  // lines for the operator: where it listens, what it found
+  Config config;                   // completed and checked
+  bool token_file_named = false;   // somebody named it: then it has to exist
+  std::optional<pid_t> exit_with;  // a process whose server this is: when that ends, so does this
+  int log_fd = STDERR_FILENO;      // where the log goes
 };
 
 // Returns after a stop signal and the drain that follows it, or says why it cannot serve.
