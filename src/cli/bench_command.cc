@@ -5,25 +5,29 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "cli/bench_http.h"
+#include "cli/bench_jupyter.h"
+#include "cli/bench_programs.h"
 #include "cli/bench_report.h"
 #include "cli/bench_sessions.h"
 #include "language/host_env.h"
-#include "language/python.h"
 #include "language/tool.h"
 #include "os/io.h"
 #include "os/process.h"
-
-extern char** environ;
 
 namespace cella::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// Of ipykernel: each takes most of a second.
+constexpr int kKernels = 8;
 
 struct Contender {
   BenchRow row;
@@ -32,12 +36,7 @@ struct Contender {
 
 // Runs the command with nothing on its standard streams; its exit status.
 Result<int> RunOnce(const std::vector<std::string>& argv, int null) {
-  os::SpawnOptions options;
-  options.program = argv.front();
-  options.argv = argv;
-  for (char** entry = environ; *entry != nullptr; ++entry) options.env.emplace_back(*entry);
-  options.fds = {{null, 0}, {null, 1}, {null, 2}};
-  TRY(os::Process process, os::Process::Spawn(options));
+  TRY(os::Process process, StartOnHost(argv, {{null, 0}, {null, 1}, {null, 2}}));
   TRY(int status, process.Wait());
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -59,12 +58,8 @@ std::vector<std::string> BwrapCommand(const std::string& bwrap, const language::
 }
 
 Result<std::vector<Contender>> Contenders(const BenchOptions& options, int null) {
-  language::HostEnv host = language::HostEnv::FromProcess();
-  language::PythonRequest request;
-  request.python = options.python;
-  request.host = host;
-  request.host.virtual_env.clear();  // it is run bare, on the host: only what was asked for by name
-  TRY(language::Python python, language::ResolvePython(request));
+  const language::HostEnv host = language::HostEnv::FromProcess();
+  TRY(language::Python python, BenchPython(options.python));
   TRY(std::string here, os::ProgramDirectory());
 
   std::vector<Contender> contenders;
@@ -124,11 +119,20 @@ Status Bench(const BenchOptions& options) {
   std::vector<BenchRow> rows;
   std::string text;
   SessionBench sessions;
-  if (options.only != "run") {
-    SessionBenchOptions session_options{options.python, options.runs, options.live, progress};
+  auto wanted = [&](std::string_view part) { return options.only.empty() || options.only == part; };
+  const SessionBenchOptions session_options{options.python, options.runs, options.live, progress};
+  if (wanted("sessions")) {
     TRY(sessions, MeasureSessions(session_options));
+    for (BenchRow& row : MeasureJupyter(options.python, std::min(options.runs, kKernels))) {
+      sessions.rows.push_back(std::move(row));
+    }
   }
-  if (options.only != "sessions") {
+  if (wanted("http")) {
+    TRY(SessionBench http, MeasureHttp(session_options));
+    std::ranges::move(http.rows, std::back_inserter(sessions.rows));
+    std::ranges::move(http.figures, std::back_inserter(sessions.figures));
+  }
+  if (wanted("run")) {
     UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null) return SysErr(errno, "open '/dev/null'");
     TRY(std::vector<Contender> contenders, Contenders(options, null.get()));
@@ -154,12 +158,12 @@ void DeclareBenchOptions(CLI::App& command, BenchOptions* options) {
   command.add_option("--image", options->image, "Docker image to compare with (python:3-slim)");
   command.add_flag("--json", options->json, "Print JSON");
   command.add_option("--svg", options->svg, "Also write a bar chart to this file");
-  command.add_option("--only", options->only, "Measure only one part: run or sessions")
-      ->check(CLI::IsMember({"run", "sessions"}));
+  command.add_option("--only", options->only, "Measure only one part: run, sessions or http")
+      ->check(CLI::IsMember({"run", "sessions", "http"}));
   command.add_option("--live", options->live, "Sessions that live at once when memory is measured (100)")
       ->check(CLI::Range(1, 100000));
   command.footer(
-      "One-shot runs of print(1) beside the alternatives, interleaved; then sessions, in the engine.\n"
+      "One-shot runs of print(1) beside the alternatives, interleaved; then sessions, in the engine and over HTTP.\n"
       "Compare ratios, not milliseconds: machines differ.");
 }
 

@@ -15,7 +15,7 @@ struct BenchOptions {
   std::string image = "python:3-slim";
   std::string svg;
   bool json = false;
-  std::string only;  // "run" or "sessions"; empty: both
+  std::string only;  // "run", "sessions" or "http"; empty: all
   int live = 100;
 };
 

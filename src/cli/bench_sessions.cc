@@ -71,6 +71,10 @@ class SessionMeter {
     if (!live) co_return std::unexpected(std::move(live.error()));
     auto figures = co_await MeasureMany(engine, bench);
     if (!figures) co_return std::unexpected(std::move(figures.error()));
+    for (auto checkpoint : {language::CheckpointMode::kAuto, language::CheckpointMode::kOff}) {
+      auto memory = co_await MeasureMemory(engine, checkpoint, bench);
+      if (!memory) co_return std::unexpected(std::move(memory.error()));
+    }
     for (Tier& tier : tiers) bench->rows.push_back(std::move(tier.row));
     bench->rows.push_back(std::move(close));
     co_return true;
@@ -172,13 +176,18 @@ class SessionMeter {
     const double seconds = Since(begin) / 1000;
     bench->rows.push_back(std::move(row));
     bench->figures.push_back({"created, run and destroyed" + label_, made / seconds, "sessions/s"});
+    co_return failure;
+  }
 
+  // With checkpoints, each session is two interpreters that share most of their pages.
+  async::Task<Status> MeasureMemory(session::Engine& engine, language::CheckpointMode checkpoint, SessionBench* bench) {
+    Status failure;
     std::vector<std::unique_ptr<Session>> sessions;
     uint64_t charged = 0;
     bool counted = true;
     for (int i = 0; i < options_.live && failure; ++i) {
       Progress("live sessions", i, options_.live);
-      auto session = co_await Session::Open(loop_, *engine.executor, Options());
+      auto session = co_await Session::Open(loop_, *engine.executor, Options(checkpoint));
       if (!session) {
         failure = std::unexpected(std::move(session.error()));
         break;
@@ -193,7 +202,8 @@ class SessionMeter {
       charged += used.value_or(0);
     }
     if (counted && !sessions.empty()) {
-      bench->figures.push_back({fmt::format("{} live sessions, charged each{}", sessions.size(), label_),
+      bench->figures.push_back({fmt::format("{} live, checkpoints {}, charged each{}", sessions.size(),
+                                            checkpoint == language::CheckpointMode::kOff ? "off" : "on", label_),
                                 static_cast<double>(charged) / static_cast<double>(sessions.size()) / 1e6, "MB"});
     }
     for (auto& session : sessions) co_await session->Close();

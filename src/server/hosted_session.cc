@@ -116,23 +116,51 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
   limits.file = hub_.config.retention.event_log_bytes;
   auto run = std::make_shared<HostedRun>(hub_.loop, row.id, owner_,
                                          RunPaths{base + ".events", base + ".stdout", base + ".stderr"}, limits);
-  auto accepted = co_await hub_.registry.RunAccepted(std::move(row));
-  if (!accepted) co_return Refused(accepted.error());
-  if (accepted->as != session::Accepted::As::kNew) co_return co_await FindRepeated(wish);
-  if (!session_->is_open()) co_return Conflict("the session has ended: " + session_->closed_because());
-  runs_[run->id()] = run;
-  order_.push_back(run->id());
-  hub_.metrics.RunAccepted();
-  // One of them may leave while it is told.
-  for (auto listeners = listeners_; const auto& [key, listener] : listeners) listener(run);
   session::AuditEntry entry;
   entry.who = owner_;
   entry.action = "run";
   entry.session = id();
   entry.run = run->id();
   entry.code_sha256 = std::move(hash);
-  tasks_.Add(Execute(run, std::move(wish), std::move(*share), std::move(entry)));
+  if (wish.idempotency_key) {
+    // It may be somebody else's who was quicker: then nothing may run.
+    auto accepted = co_await hub_.registry.RunAccepted(std::move(row));
+    if (!accepted) co_return Refused(accepted.error());
+    if (accepted->as != session::Accepted::As::kNew) co_return co_await FindRepeated(wish);
+    if (!session_->is_open()) co_return Conflict("the session has ended: " + session_->closed_because());
+    Begin(run, std::move(wish), std::move(*share), std::move(entry));
+    Announce(run);
+    co_return run;
+  }
+  // It runs while the registry writes it down: nobody hears of it before that is done, and what the registry is told
+  // of it later stands behind this in its queue.
+  Result<session::Accepted> accepted = Err(ErrorCode::kInternal, "the registry did not answer");
+  auto write = [](session::Registry& registry, session::NewRun row, auto* answer) -> async::Task<void> {
+    *answer = co_await registry.RunAccepted(std::move(row));
+  };
+  async::TaskGroup writing(hub_.loop);
+  writing.Add(write(hub_.registry, std::move(row), &accepted));
+  Begin(run, std::move(wish), std::move(*share), std::move(entry));
+  co_await writing.Join();
+  if (!accepted) {
+    Cancel(*run);
+    co_return Refused(accepted.error());
+  }
+  Announce(run);
   co_return run;
+}
+
+void HostedSession::Begin(const std::shared_ptr<HostedRun>& run, RunWish wish, Quota::Share share,
+                          session::AuditEntry entry) {
+  runs_[run->id()] = run;
+  order_.push_back(run->id());
+  hub_.metrics.RunAccepted();
+  tasks_.Add(Execute(run, std::move(wish), std::move(share), std::move(entry)));
+}
+
+void HostedSession::Announce(const std::shared_ptr<HostedRun>& run) {
+  // One of them may leave while it is told.
+  for (auto listeners = listeners_; const auto& [key, listener] : listeners) listener(run);
 }
 
 // The run that has the wish's key; nothing: there is none. 409: it is a run of other code.
@@ -210,7 +238,7 @@ async::Task<void> HostedSession::Execute(std::shared_ptr<HostedRun> run, RunWish
                   {"exit_code", int64_t{result->outcome.exit_code}},
                   {"wall_ms", result->outcome.usage.wall_ms},
                   {"code_sha256", entry.code_sha256}});
-  auto stored = co_await hub_.registry.RunEnded(std::move(*result));
+  auto stored = co_await hub_.registry.RunEnded(std::move(*result), session::Until::kCommittedSoon);
   (void)co_await hub_.registry.Audit(std::move(entry), session::Until::kQueued);
   run->Settle(stored ? HostedRun::Stored::kYes : HostedRun::Stored::kNo);
   Forget();

@@ -74,6 +74,9 @@ class HostedSession {
   async::Task<bool> Gone() { return gone_.Wait(); }
 
  private:
+  // Lets it run; nobody knows of it yet.
+  void Begin(const std::shared_ptr<HostedRun>& run, RunWish wish, Quota::Share share, session::AuditEntry entry);
+  void Announce(const std::shared_ptr<HostedRun>& run);
   async::Task<void> Execute(std::shared_ptr<HostedRun> run, RunWish wish, Quota::Share share,
                             session::AuditEntry entry);
   async::Task<Answer<std::shared_ptr<HostedRun>>> FindRepeated(const RunWish& wish);

@@ -5,8 +5,12 @@
 namespace cella::session {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr size_t kBatch = 256;
 constexpr size_t kReads = 256;
+// How long a write waits for one that is in a hurry.
+constexpr auto kPatience = 10ms;
 // Pages that the log grows by before they are moved into the file, beside the writer; and its size at which the writer
 // itself has to pause for that, because it never let the other one finish.
 constexpr int kCheckpointPages = 1000;
@@ -105,10 +109,11 @@ async::Task<Status> Registry::Enqueue(Apply apply, Until until) {
   if (closing_.is_set()) co_return Err(ErrorCode::kClosed, "the registry is closed");
   async::Event done(loop_);
   Status outcome;
-  const bool waits = until == Until::kCommitted;
+  const bool waits = until != Until::kQueued;
   queue_.push_back({{std::move(apply), {}}, std::move(place), waits ? &done : nullptr, waits ? &outcome : nullptr});
   health_.queued = queue_.size();
-  if (wake_) wake_->Set();
+  if (until == Until::kCommitted) hurry_ = true;
+  if (wake_ && (hurry_ || queue_.size() == 1)) wake_->Set();
   // Cancelled or not: `done` and `outcome` are here.
   while (waits && !done.is_set()) (void)co_await done.Wait();
   co_return outcome;
@@ -128,7 +133,13 @@ async::Task<Result<T>> Registry::Write(std::move_only_function<Result<T>(Registr
 async::Task<void> Registry::Drain() {
   for (;;) {
     if (!queue_.empty()) {
-      co_await WriteBatch();
+      // Each commit wakes two threads: those that can wait share one.
+      if (!hurry_) co_await AwaitHurry();
+      hurry_ = false;
+      writing_now_ = true;
+      const size_t written = co_await WriteBatch();
+      writing_now_ = false;
+      if (written == kBatch) hurry_ = true;  // somebody's turn comes with the next one
       co_await KeepLogShort();
       continue;
     }
@@ -139,7 +150,14 @@ async::Task<void> Registry::Drain() {
   }
 }
 
-async::Task<void> Registry::WriteBatch() {
+async::Task<void> Registry::AwaitHurry() {
+  if (closing_.is_set()) co_return;
+  wake_.emplace(loop_);
+  (void)co_await async::FirstOf(wake_->Wait(), async::SleepUntil(async::Clock::now() + kPatience));
+  wake_.reset();
+}
+
+async::Task<size_t> Registry::WriteBatch() {
   std::vector<RegistryWrite> writes;
   std::vector<Queued> waiters;
   while (!queue_.empty() && writes.size() < kBatch) {
@@ -168,6 +186,7 @@ async::Task<void> Registry::WriteBatch() {
     *waiters[i].outcome = std::move(outcome);
     waiters[i].done->Set();
   }
+  co_return writes.size();
 }
 
 async::Task<void> Registry::KeepLogShort() {
@@ -246,6 +265,10 @@ async::Task<Status> Registry::Audit(AuditEntry entry, Until until) {
 template <typename T, typename F>
 async::Task<Result<T>> Registry::Read(F work) {
   if (closing_.is_set()) co_return Err(ErrorCode::kClosed, "the registry is closed");
+  if (!queue_.empty() || writing_now_) {
+    auto nothing = [](RegistryWriter&) -> Status { return {}; };
+    (void)co_await Enqueue(nothing, Until::kCommitted);  // what failed before it is not ours to tell
+  }
   auto query = [&]() -> Result<T> { return work(*reader_); };
   auto answer = co_await reading_.Run(query);
   co_return answer;

@@ -27,9 +27,10 @@
 
 namespace cella::session {
 
-// When the await of a write ends: when it is safe, or when it has a place in the queue (which is at once unless the
-// queue is full; a failure is then seen in health() only).
-enum class Until { kCommitted, kQueued };
+// When the await of a write ends: when it is safe; likewise, but with the next write that is in a hurry, or a moment
+// later; or when it has a place in the queue (which is at once unless the queue is full; a failure is then seen in
+// health() only).
+enum class Until { kCommitted, kCommittedSoon, kQueued };
 
 class Registry {
  public:
@@ -57,7 +58,7 @@ class Registry {
   async::Task<Status> AppendEvents(std::string run, std::vector<EventRecord> events, Until until = Until::kCommitted);
   async::Task<Status> Audit(AuditEntry entry, Until until = Until::kCommitted);
 
-  // Reads see every write that was awaited.
+  // Reads see every write that was queued before.
   async::Task<Result<std::optional<SessionRecord>>> FindSession(std::string id);
   async::Task<Result<Page<SessionRecord>>> ListSessions(std::optional<std::string> owner, PageQuery query = {});
   async::Task<Result<std::optional<RunRecord>>> FindRun(std::string id);
@@ -96,7 +97,8 @@ class Registry {
   template <typename T, typename F>
   async::Task<Result<T>> Read(F work);
   async::Task<void> Drain();
-  async::Task<void> WriteBatch();
+  async::Task<void> AwaitHurry();
+  async::Task<size_t> WriteBatch();
   async::Task<void> KeepLogShort();
   async::Task<void> MoveLog();
   async::Task<void> Retain();
@@ -115,6 +117,8 @@ class Registry {
   async::BlockingPool moving_log_;
   async::Gate places_;
   std::deque<Queued> queue_;
+  bool writing_now_ = false;
+  bool hurry_ = false;  // somebody waits for what is queued
   std::optional<async::Event> wake_;
   async::Event closing_;
   async::TaskGroup tasks_;
