@@ -52,6 +52,8 @@ class Executor {
   virtual async::Task<Result<Outcome>> Run(RunRequest request, EventSink& sink, async::Event& cancel) = 0;
   // A guest that keeps its files, and its state where the executor can.
   virtual async::Task<Result<std::unique_ptr<SessionGuest>>> Open(SessionRequest request) = 0;
+  // Starts what sessions of this kind share, so that the first of them need not wait for it.
+  virtual async::Task<Status> Prepare(const SessionRequest&) { co_return Status{}; }
   // Ends what was made ahead of demand. After the last session, before the executor goes away.
   virtual async::Task<void> Close() { co_return; }
 };

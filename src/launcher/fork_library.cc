@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kMaxChildren = 8192;
 constexpr int kReapedPerTurn = 256;
+constexpr int kIdle = -2;  // zygote.py knows it as IDLE
 
 // Memory that the interpreter has before any guest does anything: a guest's own limit comes on top.
 uint64_t DataBytes() {
@@ -66,28 +67,20 @@ class Zygote {
  public:
   explicit Zygote(int control) : control_(control) {}
 
-  // -1 when the supervisor wants no more; in a newborn its session's socket.
-  int Serve() {
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &child, &mask_before_);
-    int signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals < 0) {
-      SendFailure(control_, Fail(Stage::kRequest, "signalfd"));
-      return -1;
-    }
-    CollapseHeap();
+  // -1 when the supervisor wants no more, kIdle when it wanted nothing for so long (-1: whatever happens); in a newborn
+  // its session's socket.
+  int Serve(int idle_ms) {
+    if (signals_ < 0 && !Begin()) return -1;
+    if (idle_ms < 0) CollapseHeap();
     data_base_ = DataBytes();
-    Report report = {};
-    report.kind = ReportKind::kReady;
-    SendReport(control_, report, nullptr, 0);
     for (;;) {
-      pollfd ready[2] = {{control_, POLLIN, 0}, {signals, POLLIN, 0}};
-      if (poll(ready, 2, more_to_reap_ ? 0 : -1) < 0 && errno != EINTR) return -1;
+      pollfd ready[2] = {{control_, POLLIN, 0}, {signals_, POLLIN, 0}};
+      int count_ready = poll(ready, 2, more_to_reap_ ? 0 : idle_ms);
+      if (count_ready < 0 && errno != EINTR) return -1;
+      if (count_ready == 0 && !more_to_reap_) return kIdle;
       if ((ready[1].revents & POLLIN) || more_to_reap_) {
         char drain[512];
-        while (read(signals, drain, sizeof drain) > 0) {
+        while (read(signals_, drain, sizeof drain) > 0) {
         }
         Reap();
       }
@@ -105,6 +98,22 @@ class Zygote {
   }
 
  private:
+  bool Begin() {
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, &mask_before_);
+    signals_ = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals_ < 0) {
+      SendFailure(control_, Fail(Stage::kRequest, "signalfd"));
+      return false;
+    }
+    Report report = {};
+    report.kind = ReportKind::kReady;
+    SendReport(control_, report, nullptr, 0);
+    return true;
+  }
+
   // True in the newborn.
   bool Fork(const Request& request, const int* fds, int count, int* session) {
     Failure failure = AimAtPidNamespace(request.fork, fds, count);
@@ -210,6 +219,7 @@ class Zygote {
   };
 
   int control_;
+  int signals_ = -1;
   sigset_t mask_before_ = {};
   uint64_t data_base_ = 0;
   bool more_to_reap_ = false;  // a storm of them must not keep us from serving
@@ -221,10 +231,12 @@ class Zygote {
 
 extern "C" {
 
-__attribute__((visibility("default"))) int cella_zygote_serve(int control) {
-  // Too large for a stack, and there is one per process.
+__attribute__((visibility("default"))) int cella_zygote_serve(int control, int idle_ms) {
+  // Too large for a stack, and there is one per process. Called again after kIdle, it goes on.
   alignas(Zygote) static char storage[sizeof(Zygote)];
-  return (new (storage) Zygote(control))->Serve();
+  static Zygote* zygote = nullptr;
+  if (zygote == nullptr) zygote = new (storage) Zygote(control);
+  return zygote->Serve(idle_ms);
 }
 
 // A copy of the calling process as its sibling, so that nobody who waits for children meets a stranger. The copy sleeps

@@ -55,6 +55,7 @@ struct Config {
     uint64_t max_queued_runs = 16;
     std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
     std::chrono::nanoseconds max_lifetime = std::chrono::hours(24);
+    bool prestart = true;
     uint64_t pool_shells = 4;
     uint64_t pool_parked = 2;
     std::vector<std::string> preload;

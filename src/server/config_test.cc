@@ -56,6 +56,7 @@ max_sessions = 8
 max_queued_runs = 9
 idle_timeout = 90
 max_lifetime = "2h"
+prestart = false
 pool_shells = 0
 pool_parked = 3
 preload = ["numpy", "os.path"]
@@ -117,6 +118,7 @@ TEST(ConfigReaderTest, ReadsEveryKey) {
   EXPECT_EQ(config->server.max_body, 10u << 20);
   EXPECT_EQ(config->server.drain_grace, 1500ms);
   EXPECT_EQ(config->sessions.idle_timeout, 90s);
+  EXPECT_FALSE(config->sessions.prestart);
   EXPECT_EQ(config->sessions.pool_shells, 0u);
   EXPECT_EQ(config->defaults.executor, ExecutorKind::kLocal);
   EXPECT_EQ(config->defaults.checkpoint, language::CheckpointMode::kAlways);

@@ -14,6 +14,7 @@
 #include "http/listener.h"
 #include "http/server.h"
 #include "os/syscalls.h"
+#include "server/admission.h"
 #include "server/api.h"
 #include "server/hosted_sessions.h"
 #include "server/state_directory.h"
@@ -175,16 +176,33 @@ class Serving {
     // Not part of the log: whoever started the server waits for these very words.
     for (const std::string& address : addresses) dprintf(options_.log_fd, "listening on %s\n", address.c_str());
     NotifyReady();
+    async::TaskGroup preparing(loop_);
+    if (config_.sessions.prestart) preparing.Add(Prestart());
     const bool abandoned = co_await StopOrAbandoned(stop, std::move(owner));
     hub.draining = true;
     reloading.Cancel();
+    preparing.Cancel();
     co_await reloading.Join();
+    co_await preparing.Join();
     log_.Write(LogLevel::kInfo, "draining", abandoned ? "the process it belongs to has ended" : "draining");
     server.StopAccepting();
     const async::TimePoint deadline = async::Clock::now() + (abandoned ? 0s : config_.server.drain_grace);
     co_await LetRunsEnd(deadline);
     co_await sessions_.Close("the server ended");
     co_await server.Drain(std::max(deadline, async::Clock::now() + 1s));
+  }
+
+  // Of the sessions that ask for nothing. Whoever asks for one is told if it cannot be.
+  async::Task<void> Prestart() {
+    auto spec = Admit(PolicyDocument{}, config_, "");
+    session::Engine* engine = spec ? engines_.Find(spec->executor) : nullptr;
+    if (engine == nullptr) co_return;
+    const executor::SessionRequest request{spec->policy, spec->preload, spec->checkpoint};
+    auto prepared = co_await engine->executor->Prepare(request);
+    if (!prepared) {
+      log_.Write(LogLevel::kWarning, "prestart.failed", "the default Python cannot be started ahead of demand",
+                 {{"error", prepared.error().message}});
+    }
   }
 
   // True: whom this server belongs to has ended, and nobody is left who waits for its runs.

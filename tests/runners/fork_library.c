@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -33,9 +34,13 @@ int cella_checkpoint_fork(int* pidfd, int session, int ours, int theirs) {
   return pid < 0 ? -error : (int)pid;
 }
 
-int cella_zygote_serve(int control) {
-  send(control, "ready", 5, 0);
+int cella_zygote_serve(int control, int idle_ms) {
+  static int greeted;
+  if (!greeted++) send(control, "ready", 5, 0);
+  if (idle_ms < 0) send(control, "warm", 4, 0);
   for (;;) {
+    struct pollfd ready = {control, POLLIN, 0};
+    if (poll(&ready, 1, idle_ms) == 0) return -2;
     char byte, space[CMSG_SPACE(5 * sizeof(int))];
     struct iovec part = {&byte, 1};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};

@@ -41,21 +41,33 @@ def test_the_last_value_of_the_warm_up_is_not_there(python):
         assert runner.run("_").error["name"] == "NameError"
 
 
-def test_first_runs_import_nothing_after_the_fork(python):
-    with Zygote(python) as zygote, zygote.fork() as probe, zygote.fork() as runner:
-        probe.configure()
-        before = set(json.loads(probe.run("import sys, json\nprint(json.dumps(sorted(sys.modules)))").stdout))
+def modules(runner):
+    return set(json.loads(runner.run("import sys, json\nprint(json.dumps(sorted(sys.modules)))").stdout))
+
+
+FIRST_RUNS = ("x = 1", "print(1)", "[x, 'value']", "object()", "1 / 0", "nothing_of_that_name", "def f(:")
+LATER_RUNS = ("await __import__('asyncio').sleep(0)", "!true", "%time 1")
+
+
+@pytest.mark.parametrize("warm, runs", [(False, FIRST_RUNS), (True, FIRST_RUNS + LATER_RUNS)])
+def test_runs_import_nothing_after_the_fork(python, warm, runs):
+    with Zygote(python) as zygote:
+        if warm:
+            assert zygote.control.recv(100) == b"warm"
+        with zygote.fork() as probe, zygote.fork() as runner:
+            probe.configure()
+            runner.configure()
+            for code in runs:
+                runner.run(code)
+            assert modules(runner) - modules(probe) == set()
+
+
+def test_a_session_that_is_born_before_the_rest_is_imported_lacks_nothing(python):
+    with Zygote(python) as zygote, zygote.fork() as runner:
         runner.configure()
-        runner.run("x = 1")
-        runner.run("print(1)")
-        runner.run("[x, 'value']")
-        runner.run("object()")
-        runner.run("1 / 0")
-        runner.run("nothing_of_that_name")
-        runner.run("def f(:")
-        runner.run("await __import__('asyncio').sleep(0)")
-        after = set(json.loads(runner.run("import sys, json\nprint(json.dumps(sorted(sys.modules)))").stdout))
-        assert after - before == set()
+        assert "asyncio" not in modules(runner)
+        assert runner.run("import asyncio\nawait asyncio.sleep(0, 5)").value == "5"
+        assert runner.run("!echo $((6 * 7))").stdout == "42\n"
 
 
 def test_random_numbers_differ_between_sessions(python):

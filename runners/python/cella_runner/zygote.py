@@ -20,7 +20,8 @@ from _thread import get_native_id
 
 from .session import Session
 
-WARM_MODULES = ("escapes", "event_loop", "figures", "inspection", "ipython", "magics")
+# What many sessions need at some time, but none of them before its first result: imported when nobody wants a session.
+LATER_MODULES = ("escapes", "event_loop", "figures", "inspection", "ipython", "magics")
 WARM_CELLS = (
     "warm = 1\nprint(warm)",
     "1 + 1",
@@ -29,8 +30,8 @@ WARM_CELLS = (
     "import sys; sys.stderr.write('warm')\nobject()",
     "(",
 )
-
-
+IDLE = -2  # of cella_zygote_serve
+IDLE_MS = 20
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 LOCK_HOOKS = ("threading", "_thread", "logging", "concurrent.futures.thread", "asyncio.events", "random")
 
@@ -143,22 +144,34 @@ def _prepare(library_path: str, options: dict):
     """The session that every child gets a copy of, the loaded library, and what a child has to call."""
     import ctypes
 
-    for name in WARM_MODULES:
-        importlib.import_module("cella_runner." + name)
     _warm_up(library_path)
     session = Session(library_path)
     session.streams.unbuffer_c()
-    hooks = _import_all(options.get("preload", ())) + _reseeders()
+    hooks = _import_all(options.get("preload", ()))
     for number in (_signal.SIGCHLD, _signal.SIGTERM, _signal.SIGHUP):
         _signal.signal(number, _signal.SIG_DFL)
     library = ctypes.PyDLL(library_path)
-    library.cella_zygote_serve.argtypes = [ctypes.c_int]
+    library.cella_zygote_serve.argtypes = [ctypes.c_int, ctypes.c_int]
     library.cella_zygote_serve.restype = ctypes.c_int
     session.checkpoints.use(library)
     count = _thread_count()
     if count != 1:
         raise ZygoteError("%d threads are running after the preloaded imports; a fork needs exactly one" % count)
     return session, library, hooks
+
+
+def _serve(library, control_fd: int):
+    """The socket of a newborn's session and what seeds its generators, in the newborn; a socket less than zero at the
+    end. Whoever waits for the first session gets it before the rest is imported."""
+    for name in LATER_MODULES + (None,):
+        reseeders = _reseeders()
+        gc.collect()
+        gc.freeze()
+        fd = library.cella_zygote_serve(control_fd, IDLE_MS if name else -1)
+        if fd != IDLE:
+            break
+        importlib.import_module("cella_runner." + name)
+    return fd, reseeders
 
 
 def _become_runner(session: Session, fd: int, hooks, main_thread: dict):
@@ -177,9 +190,7 @@ def main(control_fd: int, library_path: str, options: str):
         os.write(control_fd, json.dumps({"error": words}).encode() + b"\n")
         os._exit(1)
     main_thread = threading.main_thread().__dict__
-    gc.collect()
-    gc.freeze()
-    fd = library.cella_zygote_serve(control_fd)
+    fd, reseeders = _serve(library, control_fd)
     if fd >= 0:
-        _become_runner(session, fd, hooks, main_thread)
+        _become_runner(session, fd, hooks + reseeders, main_thread)
     os._exit(0)

@@ -127,6 +127,18 @@ async::Task<Result<std::unique_ptr<SessionGuest>>> SandboxExecutor::Open(Session
   co_return std::unique_ptr<SessionGuest>(std::move(*session));
 }
 
+async::Task<Status> SandboxExecutor::Prepare(const SessionRequest& request) {
+  const bool private_workspace = request.policy.workdir.empty();
+  CO_TRY(LimitPlan limits,
+         PlanSessionLimits(request.policy, ObserveMachine(context_.cgroups, Confinement::kJail, private_workspace)));
+  auto warm = co_await WarmUp(request, limits.strict_memory);
+  if (!warm) co_return std::unexpected(std::move(warm.error()));
+  if (!(*warm)->forks()) co_return Status{};
+  auto zygote = co_await (*warm)->WarmUp();
+  if (!zygote) co_return std::unexpected(std::move(zygote.error()));
+  co_return Status{};
+}
+
 async::Task<void> SandboxExecutor::Close() { return pool_.Close(); }
 
 }  // namespace cella::executor

@@ -22,6 +22,7 @@ class SandboxExecutor : public Executor {
   async::Task<Result<Outcome>> Run(RunRequest request, EventSink& sink, async::Event& cancel) override;
   async::Task<Result<std::unique_ptr<SessionGuest>>> Open(SessionRequest request) override;
 
+  async::Task<Status> Prepare(const SessionRequest& request) override;
   async::Task<void> Close() override;
 
   // The environment of such sessions, started if need be.
