@@ -45,6 +45,13 @@ class EventSink {
 class SessionGuest;     // session_guest.h
 struct SessionRequest;  // there
 
+// What stands ready for sessions to come.
+struct Readiness {
+  size_t zygotes = 0;
+  size_t shells = 0;  // empty jails
+  size_t parked = 0;  // whole sessions
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -54,6 +61,7 @@ class Executor {
   virtual async::Task<Result<std::unique_ptr<SessionGuest>>> Open(SessionRequest request) = 0;
   // Starts what sessions of this kind share, so that the first of them need not wait for it.
   virtual async::Task<Status> Prepare(const SessionRequest&) { co_return Status{}; }
+  virtual Readiness readiness() const { return {}; }
   // Ends what was made ahead of demand. After the last session, before the executor goes away.
   virtual async::Task<void> Close() { co_return; }
 };

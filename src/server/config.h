@@ -93,7 +93,7 @@ struct Config {
 
   struct Retention {
     uint64_t days = 30;
-    uint64_t runs = 1000;
+    uint64_t runs = 100'000;
     uint64_t event_log_bytes = uint64_t{64} << 20;
   } retention;
 

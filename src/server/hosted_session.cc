@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/sha256.h"
 #include "server/answer.h"
+#include "server/run_record.h"
 #include "session/fold.h"
 #include "session/json.h"
 #include "session/rejected.h"
@@ -20,15 +20,6 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kRunsAtHand = 32;
 // A run that is shorter than this tells the registry of its end only.
 constexpr auto kNewsEvery = 200ms;
-
-std::string HashOf(const std::vector<language::Block>& blocks, uint64_t* bytes) {
-  std::string whole;
-  for (const language::Block& block : blocks) {
-    whole.append(block.language).append(1, '\0').append(block.code).append(1, '\0');
-    *bytes += block.code.size();
-  }
-  return Sha256Hex(whole);
-}
 
 std::string At(std::chrono::system_clock::time_point time) {
   return fmt::format("{:%FT%TZ}", std::chrono::floor<std::chrono::milliseconds>(time));
@@ -108,7 +99,8 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
   row.session = id();
   row.owner = owner_;
   row.language = wish.blocks.front().language;
-  std::string hash = HashOf(wish.blocks, &row.code_bytes);
+  for (const language::Block& block : wish.blocks) row.code_bytes += block.code.size();
+  const std::string hash = CodeHash(wish.blocks);
   row.code_sha256 = hash;
   row.idempotency_key = wish.idempotency_key;
   const std::string base = hub_.RunsDirectory() + "/" + row.id;
@@ -116,19 +108,13 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
   limits.file = hub_.config.retention.event_log_bytes;
   auto run = std::make_shared<HostedRun>(hub_.loop, row.id, owner_,
                                          RunPaths{base + ".events", base + ".stdout", base + ".stderr"}, limits);
-  session::AuditEntry entry;
-  entry.who = owner_;
-  entry.action = "run";
-  entry.session = id();
-  entry.run = run->id();
-  entry.code_sha256 = std::move(hash);
   if (wish.idempotency_key) {
     // It may be somebody else's who was quicker: then nothing may run.
     auto accepted = co_await hub_.registry.RunAccepted(std::move(row));
     if (!accepted) co_return Refused(accepted.error());
     if (accepted->as != session::Accepted::As::kNew) co_return co_await FindRepeated(wish);
     if (!session_->is_open()) co_return Conflict("the session has ended: " + session_->closed_because());
-    Begin(run, std::move(wish), std::move(*share), std::move(entry));
+    Begin(run, std::move(wish), std::move(*share), hash);
     Announce(run);
     co_return run;
   }
@@ -140,7 +126,7 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
   };
   async::TaskGroup writing(hub_.loop);
   writing.Add(write(hub_.registry, std::move(row), &accepted));
-  Begin(run, std::move(wish), std::move(*share), std::move(entry));
+  Begin(run, std::move(wish), std::move(*share), hash);
   co_await writing.Join();
   if (!accepted) {
     Cancel(*run);
@@ -151,11 +137,11 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
 }
 
 void HostedSession::Begin(const std::shared_ptr<HostedRun>& run, RunWish wish, Quota::Share share,
-                          session::AuditEntry entry) {
+                          std::string code_sha256) {
   runs_[run->id()] = run;
   order_.push_back(run->id());
   hub_.metrics.RunAccepted();
-  tasks_.Add(Execute(run, std::move(wish), std::move(share), std::move(entry)));
+  tasks_.Add(Execute(run, std::move(wish), std::move(share), std::move(code_sha256)));
 }
 
 void HostedSession::Announce(const std::shared_ptr<HostedRun>& run) {
@@ -168,8 +154,7 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::FindRepeated(cons
   auto record = co_await hub_.registry.FindByIdempotencyKey(id(), *wish.idempotency_key);
   if (!record) co_return Refused(record.error());
   if (!*record) co_return nullptr;
-  uint64_t bytes = 0;
-  if ((*record)->code_sha256 != HashOf(wish.blocks, &bytes)) {
+  if ((*record)->code_sha256 != CodeHash(wish.blocks)) {
     co_return Conflict("this idempotency key belongs to a run of other code: " + (*record)->id);
   }
   if (auto earlier = FindRun((*record)->id)) co_return earlier;
@@ -194,7 +179,7 @@ async::Task<void> HostedSession::TellRegistry(HostedRun& run) {
 }
 
 async::Task<void> HostedSession::Execute(std::shared_ptr<HostedRun> run, RunWish wish, Quota::Share share,
-                                         session::AuditEntry entry) {
+                                         std::string code_sha256) {
   const async::TimePoint accepted = async::Clock::now();
   session::RunInput input;
   input.id = run->id();
@@ -229,17 +214,8 @@ async::Task<void> HostedSession::Execute(std::shared_ptr<HostedRun> run, RunWish
   hub_.metrics.RunEnded(result->outcome.status, async::Clock::now() - accepted);
   share.GiveBack();
   co_await telling.Join();
-  entry.outcome = ToString(result->outcome.status);
-  hub_.log.Write(LogLevel::kInfo, "run.ended", "run ended",
-                 {{"run", run->id()},
-                  {"session", id()},
-                  {"client", owner_},
-                  {"status", ToString(result->outcome.status)},
-                  {"exit_code", int64_t{result->outcome.exit_code}},
-                  {"wall_ms", result->outcome.usage.wall_ms},
-                  {"code_sha256", entry.code_sha256}});
+  co_await RecordRun(hub_, "run", owner_, *result, std::move(code_sha256));
   auto stored = co_await hub_.registry.RunEnded(std::move(*result), session::Until::kCommittedSoon);
-  (void)co_await hub_.registry.Audit(std::move(entry), session::Until::kQueued);
   run->Settle(stored ? HostedRun::Stored::kYes : HostedRun::Stored::kNo);
   Forget();
 }

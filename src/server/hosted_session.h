@@ -75,10 +75,9 @@ class HostedSession {
 
  private:
   // Lets it run; nobody knows of it yet.
-  void Begin(const std::shared_ptr<HostedRun>& run, RunWish wish, Quota::Share share, session::AuditEntry entry);
+  void Begin(const std::shared_ptr<HostedRun>& run, RunWish wish, Quota::Share share, std::string code_sha256);
   void Announce(const std::shared_ptr<HostedRun>& run);
-  async::Task<void> Execute(std::shared_ptr<HostedRun> run, RunWish wish, Quota::Share share,
-                            session::AuditEntry entry);
+  async::Task<void> Execute(std::shared_ptr<HostedRun> run, RunWish wish, Quota::Share share, std::string code_sha256);
   async::Task<Answer<std::shared_ptr<HostedRun>>> FindRepeated(const RunWish& wish);
   async::Task<void> TellRegistry(HostedRun& run);
   void Forget();

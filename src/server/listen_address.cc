@@ -1,10 +1,8 @@
 #include "server/listen_address.h"
 
 #include <arpa/inet.h>
-#include <sys/un.h>
 
-#include <charconv>
-
+#include "http/address.h"
 #include "server/names.h"
 
 namespace cella::server {
@@ -27,39 +25,18 @@ std::string CanonicalAddress(std::string_view text) {
 }
 
 Result<ListenAddress> ParseListenAddress(std::string_view text) {
-  if (text.starts_with("unix:")) {
-    std::string path(text.substr(5));
-    if (!path.starts_with('/') || path.contains('\0')) {
-      return Err(ErrorCode::kInvalid, "'{}' is not an address: a Unix socket is unix:/absolute/path", Shown(text));
-    }
-    if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-      return Err(ErrorCode::kInvalid, "'{}' is too long for a Unix socket: at most {} bytes", Shown(text),
-                 sizeof(sockaddr_un::sun_path) - 1);
-    }
-    return ListenAddress{.path = std::move(path), .host = "", .port = 0};
-  }
   constexpr const char* kForms = "write unix:/PATH, 127.0.0.1:PORT, [::1]:PORT or localhost:PORT";
-  size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) {
-    return Err(ErrorCode::kInvalid, "'{}' is not an address to listen on: {}", Shown(text), kForms);
+  TRY(http::Address address, http::ParseAddress(text));
+  if (address.is_unix()) {
+    if (address.path.starts_with('/')) return ListenAddress{.path = std::move(address.path), .host = "", .port = 0};
+    return Err(ErrorCode::kInvalid, "'{}' is not an address: a Unix socket is unix:/absolute/path", Shown(text));
   }
-  std::string_view host = text.substr(0, colon);
-  std::string_view digits = text.substr(colon + 1);
-  ListenAddress address;
-  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), address.port);
-  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) {
-    return Err(ErrorCode::kInvalid, "'{}' is not an address to listen on: '{}' is not a port", Shown(text),
-               Shown(digits));
-  }
-  bool brackets = host.starts_with('[') && host.ends_with(']');
-  if (brackets) host = host.substr(1, host.size() - 2);
-  address.host = host == "localhost" ? "localhost" : CanonicalAddress(host);
-  // Without brackets the last group of an IPv6 address would be taken for the port.
-  if (address.host.empty() || address.host.contains(':') != brackets) {
+  std::string host = address.host == "localhost" ? "localhost" : CanonicalAddress(address.host);
+  if (host.empty() || text.starts_with(':')) {
     return Err(ErrorCode::kInvalid, "'{}' is not an address to listen on: {} (names are not looked up)", Shown(text),
                kForms);
   }
-  return address;
+  return ListenAddress{.path = "", .host = std::move(host), .port = address.port};
 }
 
 }  // namespace cella::server

@@ -48,6 +48,9 @@ std::string Metrics::Render(const Gauges& gauges) const {
   Line(&out, "cella_runs_running", "gauge", "Runs that are on.", gauges.running);
   Line(&out, "cella_runs_queued", "gauge", "Runs that wait for the one before them.", gauges.queued);
   Line(&out, "cella_connections", "gauge", "Open connections.", gauges.connections);
+  Line(&out, "cella_zygotes", "gauge", "Warm interpreters that sessions are forked from.", gauges.ready.zygotes);
+  Line(&out, "cella_pooled_shells", "gauge", "Empty jails made ahead of demand.", gauges.ready.shells);
+  Line(&out, "cella_pooled_sessions", "gauge", "Whole sessions made ahead of demand.", gauges.ready.parked);
   Line(&out, "cella_session_memory_bytes", "gauge", "Memory charged to all sessions.", gauges.memory);
   Line(&out, "cella_registry_failures_total", "counter", "Writes to the registry that failed.",
        gauges.registry_failures);

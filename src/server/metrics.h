@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cella/outcome.h"
+#include "executor/executor.h"
 
 namespace cella::server {
 
@@ -35,6 +36,7 @@ class Metrics {
     size_t running = 0;
     size_t queued = 0;
     size_t connections = 0;
+    executor::Readiness ready;
     uint64_t memory = 0;  // charged to sessions
     uint64_t registry_failures = 0;
   };

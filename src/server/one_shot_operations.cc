@@ -1,5 +1,6 @@
 // Code without a session that stays: one program, or a batch of independent snippets.
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "async/deadline.h"
 #include "async/gate.h"
@@ -11,6 +12,7 @@
 #include "server/names.h"
 #include "server/operations.h"
 #include "server/policy_document.h"
+#include "server/run_record.h"
 #include "server/run_request.h"
 #include "session/capped_sink.h"
 #include "session/fold.h"
@@ -92,11 +94,13 @@ async::Task<void> RunOnce(Hub& hub, Call& call) {
     };
     watching.Add(watch(call.exchange, cancel));
   }
+  const std::string hash = CodeHash(wish->blocks);
   RunResult result = co_await RunProgram(hub, *spec, *wish, cancel);
   watching.Cancel();
   co_await watching.Join();
   hub.metrics.RunEnded(result.outcome.status, async::Clock::now() - start);
   (void)co_await call.exchange.SendJson(200, session::ToJson(result));
+  co_await RecordRun(hub, "run.once", call.client, result, hash);
 }
 
 struct Snippet {
@@ -167,17 +171,28 @@ class BatchRunner {
   async::Task<void> Run() {
     auto begun = co_await call_.exchange.Begin(200, {{"Content-Type", "application/x-ndjson"}});
     if (!begun) co_return;
-    async::TaskGroup group(hub_.loop);
+    async::TaskGroup group(hub_.loop), watching(hub_.loop);
+    watching.Add(StopWhenGone());
     for (size_t i = 0; i < batch_.snippets.size() && !gone_; ++i) {
       auto place = co_await places_.Enter();
       if (gone_) break;
       group.Add(RunOne(i, std::move(place)));
     }
     co_await group.Join();
+    watching.Cancel();
+    co_await watching.Join();
     if (!gone_) (void)co_await call_.exchange.End();
   }
 
  private:
+  // Nobody is left who wants the results.
+  async::Task<void> StopWhenGone() {
+    co_await call_.exchange.Disconnected();
+    if (call_.exchange.is_connected()) co_return;
+    gone_ = true;
+    for (session::Session* session : on_) session->Cancel();
+  }
+
   async::Task<void> RunOne(size_t index, async::Gate::Pass place) {
     Snippet& snippet = batch_.snippets[index];
     nlohmann::ordered_json line = {{"index", index}};
@@ -207,14 +222,24 @@ class BatchRunner {
     options.request.checkpoint = language::CheckpointMode::kOff;
     auto session = co_await session::Session::Open(hub_.loop, *engine->executor, std::move(options));
     if (!session) co_return std::unexpected(std::move(session.error()));
+    if (gone_) {
+      co_await (*session)->Close();
+      co_return Err(ErrorCode::kClosed, "the client is gone");
+    }
     session::RunInput input;
     input.blocks = std::move(wish.blocks);
     input.timeout = wish.timeout;
     input.stdin_text = std::move(wish.stdin_text);
     const async::TimePoint start = async::Clock::now();
+    const std::string hash = CodeHash(input.blocks);
     hub_.metrics.RunAccepted();
+    on_.insert(session->get());
     auto result = co_await (*session)->Run(std::move(input));
-    if (result) hub_.metrics.RunEnded(result->outcome.status, async::Clock::now() - start);
+    on_.erase(session->get());
+    if (result) {
+      hub_.metrics.RunEnded(result->outcome.status, async::Clock::now() - start);
+      co_await RecordRun(hub_, "run.batch", call_.client, *result, hash);
+    }
     co_await (*session)->Close();
     co_return result;
   }
@@ -224,6 +249,7 @@ class BatchRunner {
   Batch batch_;
   async::Gate places_;
   async::Gate writing_;
+  std::set<session::Session*> on_;
   bool gone_ = false;
 };
 

@@ -29,7 +29,7 @@ session::RegistryOptions RegistryOptionsOf(const Config& config) {
   session::RegistryOptions options;
   options.instance = session::NewSessionId();
   options.retention.age = std::chrono::days(static_cast<int>(config.retention.days));
-  options.retention.max_runs = std::max<uint64_t>(config.retention.runs, 1) * 1000;
+  options.retention.max_runs = config.retention.runs;
   return options;
 }
 

@@ -22,6 +22,7 @@ async::Task<void> ShowMetrics(Hub& hub, Call& call) {
     gauges.queued += session->engine().waiting();
     gauges.memory += session->engine().MemoryUsed().value_or(0);
   }
+  if (hub.engines.sandbox) gauges.ready = hub.engines.sandbox->executor->readiness();
   gauges.connections = hub.connections();
   gauges.registry_failures = hub.registry.health().failed;
   const std::string text = hub.metrics.Render(gauges);

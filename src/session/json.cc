@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "session/media_type.h"
 
 namespace cella::session {
 namespace {
@@ -59,7 +60,8 @@ Json ToJsonValue(const Usage& usage) {
 }
 
 Json ToJsonValue(const FileChange& file) {
-  Json json{{"path", file.path}, {"size", file.size}, {"change", ToString(file.kind)}};
+  Json json{
+      {"path", file.path}, {"size", file.size}, {"change", ToString(file.kind)}, {"type", MediaTypeOf(file.path)}};
   if (!file.not_copied.empty()) json["not_copied"] = file.not_copied;
   return json;
 }

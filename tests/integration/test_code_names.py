@@ -47,7 +47,7 @@ def test_a_first_line_names_the_file(run, language, code):
 def test_what_is_only_saved_is_named_too(run, tmp_path, language, code, name):
     result = run.json("--lang", language, "-c", code, "--out", tmp_path / "out")
     assert (result["status"], result["exit_code"], result["stdout"]) == ("ok", 0, ""), result
-    assert result["files"] == [{"path": name, "size": len(code), "change": "created"}]
+    assert [(file["path"], file["size"], file["change"]) for file in result["files"]] == [(name, len(code), "created")]
     assert (tmp_path / "out" / name).read_text() == code
 
 

@@ -139,6 +139,12 @@ async::Task<Status> SandboxExecutor::Prepare(const SessionRequest& request) {
   co_return Status{};
 }
 
+Readiness SandboxExecutor::readiness() const {
+  Readiness readiness = pool_.readiness();
+  for (const auto& [key, environment] : environments_) readiness.zygotes += environment->is_warm() ? 1 : 0;
+  return readiness;
+}
+
 async::Task<void> SandboxExecutor::Close() { return pool_.Close(); }
 
 }  // namespace cella::executor

@@ -23,6 +23,7 @@ class SandboxExecutor : public Executor {
   async::Task<Result<std::unique_ptr<SessionGuest>>> Open(SessionRequest request) override;
 
   async::Task<Status> Prepare(const SessionRequest& request) override;
+  Readiness readiness() const override;
   async::Task<void> Close() override;
 
   // The environment of such sessions, started if need be.

@@ -144,6 +144,15 @@ async::Task<void> SessionPool::Empty(Kind kind) {
   for (auto& shell : kind.shells) co_await shell->End();
 }
 
+Readiness SessionPool::readiness() const {
+  Readiness readiness;
+  for (const auto& [key, kind] : kinds_) {
+    readiness.shells += kind.shells.size();
+    readiness.parked += kind.parked.size();
+  }
+  return readiness;
+}
+
 async::Task<void> SessionPool::Close() {
   closing_ = true;
   for (auto& [key, kind] : kinds_) tasks_.Add(Empty(std::move(kind)));

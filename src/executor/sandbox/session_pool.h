@@ -42,6 +42,7 @@ class SessionPool {
   std::unique_ptr<SandboxSession> TakeParked(const std::string& key, const Recipe& recipe);
   std::unique_ptr<Shell> TakeShell(const std::string& key, const WarmEnvironment* warm);
 
+  Readiness readiness() const;
   async::Task<void> Close();
 
  private:

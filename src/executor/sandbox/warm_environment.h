@@ -28,6 +28,8 @@ class WarmEnvironment {
   bool forks() const { return maker_.has_value(); }
   // Its jails can be made: the maker, where there is one, lives.
   bool alive();
+  // Its zygote serves.
+  bool is_warm() const { return zygote_ && zygote_->alive(); }
 
   async::Task<Result<std::unique_ptr<Shell>>> TakeShell(const ShellLimits& limits);
 

@@ -1,0 +1,23 @@
+// What stays of a run whoever asked for it, with or without a session: who ran which code, by its hash, how it ended
+// and what it used. For the audit and the log.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "async/task.h"
+#include "cella/outcome.h"
+#include "language/plan.h"
+#include "server/hub.h"
+
+namespace cella::server {
+
+// Of all blocks in order, with their languages.
+std::string CodeHash(const std::vector<language::Block>& blocks);
+
+// `action` is the audit's: "run", "run.once", "run.batch".
+async::Task<void> RecordRun(Hub& hub, std::string_view action, std::string_view who, const RunResult& result,
+                            std::string code_sha256);
+
+}  // namespace cella::server
