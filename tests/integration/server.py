@@ -209,9 +209,13 @@ class Session:
 
 
 class Server:
-    """Lives in `directory`, where also its state is, so that a second one can follow there."""
+    """Lives in `directory`, where also its state is, so that a second one can follow there. `through` is a command that
+    becomes its arguments, to change what the server is born with."""
 
-    def __init__(self, cella, environment, directory, *flags, config=None, tokens=None, tcp=False, state=None):
+    def __init__(
+        self, cella, environment, directory, *flags, config=None, tokens=None, tcp=False, state=None, through=(),
+        with_env=None,
+    ):
         self.directory = pathlib.Path(directory)
         self.socket = self.directory / "s"
         self.state = pathlib.Path(state or self.directory / "state")
@@ -228,9 +232,10 @@ class Server:
             path.touch(mode=0o600)
             path.write_text("".join(f"{name}:{token}\n" for name, token in tokens.items()))
             words += ["--token-file", path]
+        environment = {**environment, **(with_env or {})}
         self.before = mounts()
         self.process = subprocess.Popen(
-            [str(cella.binary), "serve", *map(str, words), *map(str, flags)],
+            [*map(str, through), str(cella.binary), "serve", *map(str, words), *map(str, flags)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment, cwd="/",
             start_new_session=True,
         )
