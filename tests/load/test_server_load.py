@@ -1,0 +1,35 @@
+"""The measurement itself, with small numbers: it measures what it says. What comes out is not judged."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+COMMAND = pathlib.Path(__file__).with_name("server_load.py")
+
+
+def measure(*words):
+    return subprocess.run([sys.executable, "-B", COMMAND, *words], capture_output=True, text=True, timeout=60)
+
+
+def test_it_measures_everything():
+    ended = measure("--json", "--sessions", "4", "--settle", "0", "--runs", "5", "--clients", "3", "--seconds", "0.3")
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert found.keys() == {"memory", "latency", "throughput"}
+    steps = found["memory"]["steps"]
+    assert [row["sessions"] for row in steps] == [0, 2, 4] and found["memory"]["stopped"] is None
+    assert steps[0]["rss"] >= steps[0]["private"] > 1 << 20
+    assert steps[0]["descriptors"] < steps[1]["descriptors"] < steps[2]["descriptors"]
+    assert all(0 < row["p50"] <= row["p99"] <= row["max"] and row["count"] == 5 for row in found["latency"].values())
+    assert found["throughput"]["whole"]["count"] > 0
+
+
+def test_it_follows_channels_and_writes_for_people():
+    ended = measure("memory", "--sessions", "2", "--settle", "0", "--follow", "channel")
+    assert ended.returncode == 0 and "  2 sessions:" in ended.stdout, ended
+
+
+def test_a_wrong_word_is_told():
+    ended = measure("memroy")
+    assert ended.returncode == 2 and "memroy" in ended.stderr and "latency" in ended.stderr
