@@ -173,6 +173,20 @@ class Session:
         """The Result."""
         return self.client.post(self.path("runs"), code=code, **more).expect(200)
 
+    def run_and_keep(self, code):
+        """The id of a run that went well and is in the registry, which is told a moment after the client."""
+        run = self.run(code)["id"]
+
+        def kept():
+            return any(each["id"] == run and each["status"] == "ok" for each in self.runs())
+
+        assert wait_until(kept), self.runs()
+        return run
+
+    def runs(self):
+        """As the registry has them."""
+        return self.client.get(self.path("runs")).expect(200)["runs"]
+
     def value(self, code, **more):
         result = self.run(code, **more)
         assert result["status"] == "ok", result
