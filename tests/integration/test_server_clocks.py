@@ -47,8 +47,12 @@ class Island:
         return server.finish()
 
     def groups(self):
-        """Of all its servers, alive or dead."""
-        return sorted(path for path in CGROUPS.rglob(f"cella-{self.name}-*") if path.is_dir())
+        """Of all its servers, alive or dead. Those of others come and go meanwhile."""
+        mine = f"cella-{self.name}-"
+        return sorted(
+            pathlib.Path(parent, name)
+            for parent, names, _ in os.walk(CGROUPS) for name in names if name.startswith(mine)
+        )
 
     def end(self):
         """Takes along whoever is left. Nobody else may judge their groups."""
