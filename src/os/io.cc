@@ -105,6 +105,7 @@ Result<Received> ReceiveMessage(int socket, std::span<std::byte> buffer) {
   if (n < 0) return SysErr(errno, "receive a message");
   Received received;
   received.size = static_cast<size_t>(n);
+  received.lost_fds = (header.msg_flags & MSG_CTRUNC) != 0;
   for (cmsghdr* rights = CMSG_FIRSTHDR(&header); rights != nullptr; rights = CMSG_NXTHDR(&header, rights)) {
     if (rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) continue;
     size_t count = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);

@@ -41,6 +41,7 @@ Status SendMessage(int socket, std::span<const std::byte> message, std::span<con
 struct Received {
   size_t size = 0;  // 0: the peer is gone
   std::vector<UniqueFd> fds;
+  bool lost_fds = false;  // some came, but we may have no more of them
 };
 // Never waits (EAGAIN), whatever the other side may do to the flags of a description that we share.
 Result<Received> ReceiveMessage(int socket, std::span<std::byte> buffer);

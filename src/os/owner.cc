@@ -9,6 +9,8 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "base/unique_fd.h"
@@ -27,6 +29,22 @@ bool TakeNumber(std::string_view& rest, char terminator, T& value) {
   if (error != std::errc() || end == rest.data() + rest.size() || *end != terminator) return false;
   rest.remove_prefix(static_cast<size_t>(end - rest.data()) + 1);
   return true;
+}
+
+// By how much this time namespace moves the start times that /proc shows, in the ticks that it shows them in. Without
+// it a process that looks from another time namespace would take those of living ones for those of strangers.
+uint64_t ShiftOfStartTimes() {
+  const UniqueFd file(open("/proc/self/timens_offsets", O_RDONLY | O_CLOEXEC));
+  if (!file) return 0;  // a kernel without time namespaces
+  std::array<char, 256> buffer = {};
+  const ssize_t size = read(file.get(), buffer.data(), buffer.size() - 1);
+  if (size <= 0) return 0;
+  const char* line = std::strstr(buffer.data(), "boottime");
+  long long seconds = 0;
+  long nanoseconds = 0;
+  if (line == nullptr || std::sscanf(line, "boottime %lld %ld", &seconds, &nanoseconds) != 2) return 0;
+  const long long ticks = sysconf(_SC_CLK_TCK);
+  return static_cast<uint64_t>(seconds * ticks + nanoseconds / (1'000'000'000 / ticks));
 }
 
 std::optional<ProcessStat> ReadStat(const char* path) {
@@ -48,6 +66,7 @@ std::optional<ProcessStat> ReadStat(const char* path) {
     text.remove_prefix(space + 1);
   }
   if (!TakeNumber(text, ' ', stat.start_time)) return std::nullopt;
+  stat.start_time -= ShiftOfStartTimes();
   return stat;
 }
 

@@ -108,8 +108,8 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
   limits.file = hub_.config.retention.event_log_bytes;
   auto run = std::make_shared<HostedRun>(hub_.loop, row.id, owner_,
                                          RunPaths{base + ".events", base + ".stdout", base + ".stderr"}, limits);
-  if (wish.idempotency_key) {
-    // It may be somebody else's who was quicker: then nothing may run.
+  if (wish.idempotency_key || hub_.registry.health().last_error) {
+    // It may be somebody else's who was quicker, or the registry may refuse it again: then nothing may run.
     auto accepted = co_await hub_.registry.RunAccepted(std::move(row));
     if (!accepted) co_return Refused(accepted.error());
     if (accepted->as != session::Accepted::As::kNew) co_return co_await FindRepeated(wish);
@@ -130,7 +130,9 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
   co_await writing.Join();
   if (!accepted) {
     Cancel(*run);
-    co_return Refused(accepted.error());
+    co_return std::unexpected(ApiError{500, "not_recorded",
+                                       "the run could not be written down: " + accepted.error().message,
+                                       "it may have begun, and was cancelled", std::nullopt});
   }
   Announce(run);
   co_return run;
@@ -250,7 +252,7 @@ async::Task<void> HostedSession::Finish() {
   co_await tasks_.Join();
   for (const auto& [id, run] : runs_) run->Discard();
   const auto status = lost_ ? session::SessionStatus::kLost : session::SessionStatus::kClosed;
-  (void)co_await hub_.registry.SessionEnded(id(), status, session_->closed_because());
+  ended_ = co_await hub_.registry.SessionEnded(id(), status, session_->closed_because());
   share_.GiveBack();
 }
 

@@ -72,6 +72,8 @@ class HostedSession {
   // It is not in the list any more; for those who wait for that.
   void MarkGone() { gone_.Set(); }
   async::Task<bool> Gone() { return gone_.Wait(); }
+  // After Gone: whether the registry knows.
+  const Status& ended() const { return ended_; }
 
  private:
   // Lets it run; nobody knows of it yet.
@@ -94,6 +96,7 @@ class HostedSession {
   uint64_t last_listener_ = 0;
   HostedRun* running_ = nullptr;
   bool lost_ = false;
+  Status ended_;
   async::TaskGroup tasks_;
   async::Event gone_;
 };

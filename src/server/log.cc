@@ -21,7 +21,10 @@ constexpr size_t kLongestLine = 4096;
 constexpr size_t kLongestText = 512;
 
 std::string Now() {
-  return fmt::format("{:%FT%TZ}", std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now()));
+  using std::chrono::milliseconds, std::chrono::seconds;
+  const auto now = std::chrono::floor<milliseconds>(std::chrono::system_clock::now());
+  const auto second = std::chrono::floor<seconds>(now);
+  return fmt::format("{:%FT%T}.{:03}Z", second, (now - second).count());
 }
 
 bool IsEmpty(const Log::Field& field) {

@@ -77,6 +77,12 @@ async::Task<void> Delete(Hub& hub, Call& call) {
   if (!session) co_return co_await Refuse(call.exchange, std::move(session.error()));
   (*session)->Stop(kDeleted);
   (void)co_await (*session)->Gone();
+  if (const Status& ended = (*session)->ended(); !ended) {
+    co_return co_await Refuse(
+        call.exchange,
+        {500, "not_recorded", "the session has ended, but that could not be written down: " + ended.error().message, "",
+         std::nullopt});
+  }
   (void)co_await call.exchange.Send(204, {}, "");
 }
 

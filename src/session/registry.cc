@@ -1,5 +1,7 @@
 #include "session/registry.h"
 
+#include <algorithm>
+
 #include "async/deadline.h"
 
 namespace cella::session {
@@ -104,13 +106,17 @@ Timestamp Registry::Now() const {
   return std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
 }
 
-async::Task<Status> Registry::Enqueue(Apply apply, Until until) {
+async::Task<Status> Registry::Enqueue(Apply apply, Until until, Weight weight) {
   auto place = co_await places_.Enter();
   if (closing_.is_set()) co_return Err(ErrorCode::kClosed, "the registry is closed");
   async::Event done(loop_);
   Status outcome;
   const bool waits = until != Until::kQueued;
-  queue_.push_back({{std::move(apply), {}}, std::move(place), waits ? &done : nullptr, waits ? &outcome : nullptr});
+  queue_.push_back({{std::move(apply), {}},
+                    std::move(place),
+                    waits ? &done : nullptr,
+                    waits ? &outcome : nullptr,
+                    weight == Weight::kOnlyOrder});
   health_.queued = queue_.size();
   if (until == Until::kCommitted) hurry_ = true;
   if (wake_ && (hurry_ || queue_.size() == 1)) wake_->Set();
@@ -175,7 +181,9 @@ async::Task<size_t> Registry::WriteBatch() {
     ran = co_await writing_.Run(work);
     // Taken back before it began, because somebody cancelled a Close: what is queued is written all the same.
   } while (!ran && ran.error().code == ErrorCode::kClosed);
-  health_.last_error.reset();
+  // A reader that waited for its turn has not shown that writing works again.
+  const bool wrote = std::ranges::any_of(waiters, [](const Queued& queued) { return !queued.only_order; });
+  if (wrote) health_.last_error.reset();
   for (size_t i = 0; i < writes.size(); ++i) {
     Status outcome = ran ? std::move(writes[i].outcome) : ran;
     if (!outcome && IsOurs(outcome.error().code)) {
@@ -267,7 +275,7 @@ async::Task<Result<T>> Registry::Read(F work) {
   if (closing_.is_set()) co_return Err(ErrorCode::kClosed, "the registry is closed");
   if (!queue_.empty() || writing_now_) {
     auto nothing = [](RegistryWriter&) -> Status { return {}; };
-    (void)co_await Enqueue(nothing, Until::kCommitted);  // what failed before it is not ours to tell
+    (void)co_await Enqueue(nothing, Until::kCommitted, Weight::kOnlyOrder);  // what failed before is not ours to tell
   }
   auto query = [&]() -> Result<T> { return work(*reader_); };
   auto answer = co_await reading_.Run(query);
@@ -305,9 +313,9 @@ async::Task<Result<Page<RunRecord>>> Registry::ListRuns(std::string session, Pag
   return Read<Page<RunRecord>>(std::move(work));
 }
 
-async::Task<Result<std::vector<EventRecord>>> Registry::ListEvents(std::string run, uint64_t after, size_t limit) {
-  auto work = [run = std::move(run), after, limit](RegistryReader& reader) {
-    return reader.ListEvents(run, after, limit);
+async::Task<Result<std::vector<EventRecord>>> Registry::ListEvents(std::string run, uint64_t from, size_t limit) {
+  auto work = [run = std::move(run), from, limit](RegistryReader& reader) {
+    return reader.ListEvents(run, from, limit);
   };
   return Read<std::vector<EventRecord>>(std::move(work));
 }

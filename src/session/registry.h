@@ -64,8 +64,7 @@ class Registry {
   async::Task<Result<std::optional<RunRecord>>> FindRun(std::string id);
   async::Task<Result<std::optional<RunRecord>>> FindByIdempotencyKey(std::string session, std::string key);
   async::Task<Result<Page<RunRecord>>> ListRuns(std::string session, PageQuery query = {});
-  async::Task<Result<std::vector<EventRecord>>> ListEvents(std::string run, uint64_t after = 0,
-                                                           size_t limit = kMaxPage);
+  async::Task<Result<std::vector<EventRecord>>> ListEvents(std::string run, uint64_t from = 0, size_t limit = kMaxPage);
   async::Task<Result<Page<AuditRecord>>> ListAudit(std::optional<std::string> who, PageQuery query = {});
 
   // Deletes what retention says; happens by itself at its interval.
@@ -86,12 +85,15 @@ class Registry {
     async::Gate::Pass place;
     async::Event* done;  // of whoever waits; none: nobody does
     Status* outcome;
+    bool only_order;
   };
+  // kOnlyOrder: it writes nothing, but what was queued before it has been written when it has.
+  enum class Weight { kSome, kOnlyOrder };
 
   Registry(async::Loop& loop, std::string path, RegistryOptions options);
 
   async::Task<Status> OpenFiles();
-  async::Task<Status> Enqueue(Apply apply, Until until);
+  async::Task<Status> Enqueue(Apply apply, Until until, Weight weight = Weight::kSome);
   template <typename T>
   async::Task<Result<T>> Write(std::move_only_function<Result<T>(RegistryWriter&)> work);
   template <typename T, typename F>

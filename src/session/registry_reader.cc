@@ -125,11 +125,11 @@ Result<Page<RunRecord>> RegistryReader::ListRuns(const std::string& session, con
   return ListPage<RunRecord>(database_, kRuns, session, query, RunOf);
 }
 
-Result<std::vector<EventRecord>> RegistryReader::ListEvents(const std::string& run, uint64_t after, size_t limit) {
+Result<std::vector<EventRecord>> RegistryReader::ListEvents(const std::string& run, uint64_t from, size_t limit) {
   TRY(auto rows, database_.Prepare("SELECT run_events.number, event FROM run_events JOIN runs ON runs.seq = run "
-                                   "WHERE runs.id = ? AND run_events.number > ? ORDER BY run_events.number LIMIT ?"));
+                                   "WHERE runs.id = ? AND run_events.number >= ? ORDER BY run_events.number LIMIT ?"));
   constexpr uint64_t kLast = std::numeric_limits<int64_t>::max();
-  rows.Bind(run, std::min(after, kLast), std::clamp<size_t>(limit, 1, kMaxPage));
+  rows.Bind(run, std::min(from, kLast), std::clamp<size_t>(limit, 1, kMaxPage));
   std::vector<EventRecord> events;
   for (;;) {
     TRY(bool row, rows.Step());

@@ -23,7 +23,7 @@ class RegistryReader {
   Result<std::optional<RunRecord>> FindRun(const std::string& id);
   Result<std::optional<RunRecord>> FindByIdempotencyKey(const std::string& session, const std::string& key);
   Result<Page<RunRecord>> ListRuns(const std::string& session, const PageQuery& query);
-  Result<std::vector<EventRecord>> ListEvents(const std::string& run, uint64_t after, size_t limit);
+  Result<std::vector<EventRecord>> ListEvents(const std::string& run, uint64_t from, size_t limit);
   Result<Page<AuditRecord>> ListAudit(const std::optional<std::string>& who, const PageQuery& query);
 
  private:

@@ -181,7 +181,7 @@ TEST_F(RegistryTest, OnlyTheLastEventsOfARunAreKept) {
     auto kept = co_await registry.ListEvents("run_1");
     EXPECT_EQ(kept->size(), 5u);
     EXPECT_EQ(kept->front().number, 17u);
-    auto later = co_await registry.ListEvents("run_1", 19);
+    auto later = co_await registry.ListEvents("run_1", 20);
     EXPECT_EQ(later->front().number, 20u);
     // Bytes count as well, and what is too large for all of it is left out.
     (void)co_await registry.AppendEvents("run_1", std::vector<EventRecord>{{22, std::string(98, 'x')}});

@@ -109,7 +109,6 @@ def test_a_server_whose_clock_is_elsewhere_keeps_time(short_directory, island, s
     assert island.groups() == []
 
 
-@pytest.mark.xfail(strict=True, reason="start times of other time namespaces are taken for those of other processes")
 def test_a_server_whose_clock_is_elsewhere_leaves_others_alone(short_directory, island):
     temporary = short_directory / "tmp"
     temporary.mkdir()

@@ -268,7 +268,6 @@ def test_nothing_is_forgotten_and_nothing_stays_of_fifty_killed_servers(short_di
     last.stop()
 
 
-@pytest.mark.xfail(strict=True, reason="the first of the events that were asked for is left out")
 @pytest.mark.parametrize("after", [None, 0, 2])
 def test_the_events_of_a_lost_run_begin_where_they_are_asked_to(short_directory, serve, after):
     server = serve(directory=short_directory)
@@ -284,7 +283,6 @@ def test_the_events_of_a_lost_run_begin_where_they_are_asked_to(short_directory,
     assert list(lost.events(run, after)) == [event for event in seen if after is None or event["n"] > after]
 
 
-@pytest.mark.xfail(strict=True, reason="they are swept when the first session of that executor is opened")
 def test_a_server_sweeps_directories_of_a_dead_one_when_it_starts(short_directory, serve):
     temporary = short_directory / "tmp"
     temporary.mkdir()

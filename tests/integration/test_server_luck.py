@@ -116,11 +116,15 @@ def test_what_was_refused_has_not_run(short_directory, disk, serve):
     server = serve(directory=short_directory, through=disk.through)
     session = server.client().open()
     session.run("import time; x = 0")
-    told = [session.client.post(session.path("runs"), code="x += 1; time.sleep(0.01)").status for _ in fills(disk, 60)]
+    answers = [session.client.post(session.path("runs"), code="x += 1; time.sleep(0.01)") for _ in fills(disk, 60)]
+    told = [answer.status for answer in answers]
     assert set(told) <= {200, 429, 500, 503, 507} and told.count(200) < 30, told
+    # The first that the registry cannot take may have begun meanwhile; then that is what it is told.
+    unsure = sum(answer.status == 500 and answer.error(500)["code"] == "not_recorded" for answer in answers)
+    assert unsure <= told.count(200) + 1, told
     disk.free()
     assert wait_until(lambda: session.show()["status"] == "idle")
-    assert session.value("x") == str(told.count(200))
+    assert told.count(200) <= int(session.value("x")) <= told.count(200) + unsure
 
 
 def fills(disk, times):
@@ -142,7 +146,6 @@ def test_output_that_fills_the_disk_is_cut_and_deleting_its_session_frees_it(sho
     assert other.value("x") == "1"
 
 
-@pytest.mark.xfail(strict=True, reason="the registry was not told, and nobody tells it later")
 def test_a_session_that_was_deleted_while_the_disk_was_full_stays_deleted(short_directory, disk, serve):
     server = serve(directory=short_directory, through=disk.through)
     session = server.client().open()

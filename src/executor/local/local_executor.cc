@@ -15,6 +15,11 @@
 
 namespace cella::executor {
 
+LocalExecutor::LocalExecutor(LaunchContext context, LocalHost local)
+    : context_(std::move(context)), local_(std::move(local)) {
+  LocalScratch::Sweep(local_.tmpdir);
+}
+
 Environment LocalExecutor::BaseEnvironment(const RunRequest& request, const language::Plan& plan) const {
   Environment environment;
   if (request.policy.inherit_env) {
@@ -43,7 +48,6 @@ async::Task<Result<Outcome>> LocalExecutor::Run(RunRequest request, EventSink& s
   CO_TRY(LimitPlan limits,
          PlanLimits(policy, ObserveMachine(context_.cgroups, Confinement::kNone, policy.workdir.empty())));
 
-  LocalScratch::Sweep(local_.tmpdir);
   CO_TRY(LocalScratch scratch, LocalScratch::Create(local_.tmpdir));
   const std::string programs = scratch.path() + "/scratch";
   const std::string workspace = scratch.path() + "/workspace";
@@ -88,7 +92,6 @@ async::Task<Result<Outcome>> LocalExecutor::Run(RunRequest request, EventSink& s
 
 async::Task<Result<std::unique_ptr<SessionGuest>>> LocalExecutor::Open(SessionRequest request) {
   CO_TRY_VOID(CheckWorkdir(request.policy.workdir));
-  LocalScratch::Sweep(local_.tmpdir);
   CO_TRY(LocalScratch scratch, LocalScratch::Create(local_.tmpdir));
   co_return std::make_unique<LocalSession>(*this, context_.loop, std::move(scratch), std::move(request));
 }

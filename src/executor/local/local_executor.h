@@ -19,7 +19,8 @@ struct LocalHost {
 class LocalExecutor : public Executor {
  public:
   // What the context refers to outlives the executor.
-  LocalExecutor(LaunchContext context, LocalHost local) : context_(std::move(context)), local_(std::move(local)) {}
+  // Removes what executors left behind that were killed.
+  LocalExecutor(LaunchContext context, LocalHost local);
 
   async::Task<Result<Outcome>> Run(RunRequest request, EventSink& sink, async::Event& cancel) override;
   async::Task<Result<std::unique_ptr<SessionGuest>>> Open(SessionRequest request) override;
