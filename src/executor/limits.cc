@@ -1,5 +1,7 @@
 #include "executor/limits.h"
 
+#include <algorithm>
+
 #include <sys/resource.h>
 
 #include <cmath>
@@ -9,6 +11,9 @@
 
 namespace cella::executor {
 namespace {
+
+// The kernel takes no larger numbers (PID_MAX_LIMIT), and we add a few of our own.
+constexpr uint64_t kMostPids = 4194304 - 64;
 
 double Seconds(std::chrono::nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -67,7 +72,7 @@ class Planner {
     uint64_t limit = policy_.limits.pids.value;
     const char* by = "cgroup";
     if (context_.has_pids) {
-      plan_.cgroup.pids = limit + 1;  // init is one of them
+      plan_.cgroup.pids = std::min(limit, kMostPids) + 1;  // init is one of them
     } else if (context_.confinement == Confinement::kJail) {
       // Counted per user namespace (since Linux 5.14), so the caller's other processes do not matter.
       plan_.exec.processes = limit + 1;

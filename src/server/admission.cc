@@ -114,6 +114,10 @@ class Admission {
   // followed; and what lies elsewhere is refused in the same words whether it exists or not, so that nobody can feel
   // their way through the machine.
   Answer<std::string> AllowedPath(std::string_view key, const std::string& path) {
+    if (config_.allow.whole_machine) {
+      if (std::string real = language::RealPath(path); !real.empty()) return real;
+      return Invalid(fmt::format("{}: '{}' does not exist", key, Shown(path)));
+    }
     if (config_.allow.mounts.empty()) return NotAllowed(key, path);
     if (allowed_.empty()) {
       for (const std::string& dir : config_.allow.mounts) {
@@ -167,9 +171,10 @@ class Admission {
     }
     if (document_.venv) return Invalid("venv: a virtual environment has its own interpreter; leave 'python' out");
     std::string path = language::Normalize(python, "/");
-    bool allowed = std::ranges::any_of(config_.allow.pythons, [&](const std::string& dir) {
-      return language::IsBelow(path, language::Normalize(dir, "/"));
-    });
+    bool allowed = config_.allow.whole_machine;
+    allowed = allowed || std::ranges::any_of(config_.allow.pythons, [&](const std::string& dir) {
+                return language::IsBelow(path, language::Normalize(dir, "/"));
+              });
     if (!allowed || language::LiesBelowAny(path, config_.allow.mounts)) return NotAllowed("python", python);
     policy.venv.clear();
     policy.python = std::move(path);

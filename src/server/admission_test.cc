@@ -159,6 +159,16 @@ TEST_F(AdmissionTest, ALinkThatAGuestMayHavePlantedIsNotFollowed) {
   EXPECT_THAT(spec.error().message, HasSubstr("symbolic link"));
 }
 
+TEST_F(AdmissionTest, AServerForItsOwnUserAllowsWhatThatUserCouldUse) {
+  Config config;
+  config.allow.whole_machine = true;
+  auto spec = Ask(R"({"workdir": "ROOT/alias", "python": "ROOT/pythons/bin/python3"})", config);
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->policy.workdir, root_ / "data");
+  EXPECT_EQ(spec->policy.python, root_ / "pythons/bin/python3");
+  EXPECT_EQ(Ask(R"({"workdir": "ROOT/nothing"})", config).error().status, 400);
+}
+
 TEST_F(AdmissionTest, NobodyLearnsWhatExistsElsewhere) {
   auto there = Ask(R"({"workdir": "ROOT/secret"})", Configured());
   auto not_there = Ask(R"({"workdir": "ROOT/secres"})", Configured());

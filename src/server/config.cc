@@ -25,6 +25,12 @@ Status CheckListen(const Config& config) {
                  "on 127.0.0.1 or a Unix socket, or use a token file",
                  text);
     }
+    if (config.allow.whole_machine && !address->is_unix()) {
+      return Err(ErrorCode::kInvalid,
+                 "allow.whole_machine: clients of '{}' need not be the server's user: listen on Unix sockets alone, or "
+                 "name directories in allow.mounts",
+                 text);
+    }
   }
   return {};
 }

@@ -73,6 +73,7 @@ struct Config {
     bool network_host = false;
     std::vector<std::string> mounts;
     std::vector<std::string> pythons;
+    bool whole_machine = false;
   } allow;
 
   struct Maxima {

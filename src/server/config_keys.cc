@@ -165,6 +165,13 @@ const ConfigKey kKeys[] = {
      "none"},
     {"allow", "pythons", kPaths, CELLA_AT(allow.pythons),
      "Interpreters, or directories of them, that `python` may name by path. Not where guests can write.", "none"},
+    {"allow",
+     "whole_machine",
+     kSwitch,
+     CELLA_AT(allow.whole_machine),
+     "Every path and interpreter that the server's user could use itself. Only for a server whose clients are that "
+     "user: one on Unix sockets alone.",
+     {}},
 
     {"maxima", "memory", kSize, CELLA_AT(maxima.memory), "`limits.memory`.", {}},
     {"maxima", "cpus", kCpus, CELLA_AT(maxima.cpus), "`limits.cpus`; a session that names none gets this.", "all"},

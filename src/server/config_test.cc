@@ -83,6 +83,7 @@ executors = ["sandbox", "local"]
 network_host = true
 mounts = ["/srv/data"]
 pythons = ["/opt/pythons"]
+whole_machine = true
 [maxima]
 memory = "2g"
 cpus = 2
@@ -119,6 +120,7 @@ TEST(ConfigReaderTest, ReadsEveryKey) {
   EXPECT_EQ(config->server.drain_grace, 1500ms);
   EXPECT_EQ(config->sessions.idle_timeout, 90s);
   EXPECT_FALSE(config->sessions.prestart);
+  EXPECT_TRUE(config->allow.whole_machine);
   EXPECT_EQ(config->sessions.pool_shells, 0u);
   EXPECT_EQ(config->defaults.executor, ExecutorKind::kLocal);
   EXPECT_EQ(config->defaults.checkpoint, language::CheckpointMode::kAlways);
@@ -179,7 +181,7 @@ TEST(ConfigReaderTest, RefusalsSayWhereAndWhat) {
     std::string_view text, message;
   } kCases[] = {
       {"[server]\nlisten = 5", "cella.toml:2:10: server.listen: must be a list of texts"},
-      {"[server]\nlisten = [\"x\"]", "cella.toml:2:10: server.listen: 'x' is not an address"},
+      {"[server]\nlisten = [\"x\"]", "cella.toml:2:10: server.listen: 'x' has no port"},
       {"[server]\nmax_bdy = 5", "cella.toml:2:1: unknown key 'max_bdy'; did you mean 'max_body'?"},
       {"[sever]\n", "cella.toml:1:2: unknown key 'sever'; did you mean 'server'?"},
       {"zebra = 1", "unknown key 'zebra'; known are server, sessions, policy, allow, maxima, quota, retention, log"},
@@ -278,7 +280,10 @@ TEST(ConfigTest, WhatContradictsItselfOrOpensTooMuchIsRefused) {
     std::string_view text, message;
   } kCases[] = {
       {"", "ok"},
-      {kEverything, "policy.venv has its own interpreter"},
+      {kEverything, "need not be the server's user"},
+      {"[allow]\nwhole_machine = true", "ok"},
+      {"[server]\nlisten = [\"127.0.0.1:80\"]\n[allow]\nwhole_machine = true", "need not be the server's user"},
+      {"[policy]\nvenv = \"/v\"\npython = \"3.12\"", "policy.venv has its own interpreter"},
       {"[server]\nlisten = [\"0.0.0.0:80\"]", "ok"},
       {"[server]\nlisten = [\"0.0.0.0:80\"]\nno_auth = true", "'0.0.0.0:80' can be reached from other machines"},
       {"[server]\nlisten = [\"[::]:80\"]\nno_auth = true", "can be reached from other machines"},

@@ -150,7 +150,9 @@ class Serving {
     const executor::PoolLimits pool{config_.sessions.pool_shells, config_.sessions.pool_parked};
     for (ExecutorKind kind : config_.allow.executors) {
       auto& place = kind == ExecutorKind::kLocal ? engines_.local : engines_.sandbox;
-      TRY(place, session::MakeEngine(loop_, kind, pool, config_.allow.mounts));
+      // What guests of a jail may write to is not run outside of it. Guests on the host could run it themselves.
+      const bool jailed = kind != ExecutorKind::kLocal;
+      TRY(place, session::MakeEngine(loop_, kind, pool, jailed ? config_.allow.mounts : std::vector<std::string>{}));
     }
     return {};
   }
