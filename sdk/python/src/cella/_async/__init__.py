@@ -1,0 +1,1 @@
+"""Client and session. The synchronous twin is made from the asynchronous one by tools/make_sync.py."""

@@ -1,0 +1,288 @@
+"""One server, route by route. `Session` and the executors are made of this."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from cella._async.exchange import Answer, Exchanges
+from cella._http import header_line, quote, target
+from cella._transport.address import Address
+from cella._transport.aio import Turn, pause
+from cella._version import __version__, compatible
+from cella.errors import IncompatibleServer, ServerBusy
+from cella.result import Result
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+    from typing import Any, BinaryIO, Callable, Optional, Union
+
+    from cella._private_server import PrivateServer
+
+    Interrupted = Callable[[], Awaitable[None]]
+    Document = dict[str, Any]
+
+_NDJSON = header_line("Accept", "application/x-ndjson")
+# A limit of the server that is reached for so long is told to the caller.
+BUSY_BOUND = 30.0
+
+
+def _session_path(session: str, *rest: str) -> str:
+    return "/".join(["/v1/sessions", quote(session), *map(quote, rest)])
+
+
+def _file_path(session: str, path: str) -> str:
+    return _session_path(session, "files") + "/" + quote(path)
+
+
+class Client:
+    """A server: the private one of this process, or `url` with its `token`. Safe for threads and several loops.
+
+    Answers are the documents of the HTTP API. Dropping a wait for a run (a cancelled task) cancels the run.
+    """
+
+    def __init__(
+        self,
+        url: Optional[str] = None,
+        token: Optional[str] = None,
+        *,
+        tls: Optional[ssl.SSLContext] = None,
+        server: Optional[PrivateServer] = None,
+    ) -> None:
+        if url is None:
+            if token is not None:
+                raise ValueError("a token is for a server that has a url")
+            if server is None:
+                from cella._private_server import private_server
+
+                server = private_server()
+            url = f"unix:{server.socket}"
+        self.url = url
+        self.server = server
+        self._exchanges = Exchanges(Address(url, tls), token, server)
+        self._turn = Turn()
+        self._version: Optional[str] = None
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *ignored: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes idle connections. The private server lives on: it is the process's."""
+        self._exchanges.close()
+
+    @property
+    def is_alive(self) -> bool:
+        """False when the private server behind it has ended."""
+        return self.server is None or self.server.died() is None
+
+    def check_process(self) -> None:
+        """Raises ForkedError in a child made by fork."""
+        self._exchanges.check_process()
+
+    async def _ask(
+        self, method: str, where: str, document: Optional[object] = None, *, urgent: bool = False,
+        interrupted: Optional[Interrupted] = None,
+    ) -> Any:
+        if self._version is None:
+            await self.check_version()
+        return await self._exchanges.ask(method, where, document, urgent=urgent, interrupted=interrupted)
+
+    async def _begin(
+        self, method: str, where: str, document: Optional[object] = None, extra: bytes = b"",
+        interrupted: Optional[Interrupted] = None,
+    ) -> Answer:
+        if self._version is None:
+            await self.check_version()
+        body = b"" if document is None else json.dumps(document, allow_nan=False).encode()
+        return await self._exchanges.begin(method, where, body, extra, interrupted)
+
+    async def health(self) -> Document:
+        answer: Document = await self._exchanges.ask("GET", "/health")
+        return answer
+
+    async def check_version(self) -> str:
+        """The server's version. Raises IncompatibleServer when this package does not speak it."""
+        health = await self.health()
+        version = str(health.get("version", "")) if isinstance(health, dict) else ""
+        if not compatible(version):
+            raise IncompatibleServer(
+                f"the server at {self.url} is version {version or 'unknown'} and this package is {__version__}: "
+                "install the same version on both sides"
+            )
+        self._version = version
+        return version
+
+    # Sessions
+
+    async def create_session(self, policy: Optional[Mapping[str, Any]] = None) -> Document:
+        """Opens a session. While the server is at a limit it is asked again as it advises, within a bound."""
+        deadline = time.monotonic() + BUSY_BOUND
+        while True:
+            try:
+                answer: Document = await self._ask("POST", "/v1/sessions", policy or {})
+                return answer
+            except ServerBusy as busy:
+                wait = min(busy.retry_after or 1.0, 5.0)
+                if time.monotonic() + wait > deadline:
+                    raise
+            await pause(wait)
+
+    async def list_sessions(self, after: Optional[str] = None, limit: Optional[int] = None) -> Document:
+        answer: Document = await self._ask("GET", target("/v1/sessions", {"after": after, "limit": limit}))
+        return answer
+
+    async def get_session(self, session: str) -> Document:
+        answer: Document = await self._ask("GET", _session_path(session))
+        return answer
+
+    async def delete_session(self, session: str) -> None:
+        await self._ask("DELETE", _session_path(session), urgent=True)
+
+    # Runs
+
+    async def run(
+        self, session: str, request: Mapping[str, Any], interrupted: Optional[Interrupted] = None
+    ) -> Result:
+        """Runs code and waits. `request` has the words of POST …/runs."""
+        where = _session_path(session, "runs")
+        document = {"cancel_on_disconnect": True, **request}
+        return Result(await self._ask("POST", where, document, interrupted=interrupted))
+
+    async def start_run(self, session: str, request: Mapping[str, Any]) -> str:
+        """Starts a run that nobody has to wait for: its id."""
+        answer = await self._ask("POST", _session_path(session, "runs"), {**request, "wait": False})
+        return str(answer["id"])
+
+    async def stream_run(
+        self, session: str, request: Mapping[str, Any], interrupted: Optional[Interrupted] = None
+    ) -> Answer:
+        """Runs code; its events are the lines of the answer. Release the answer."""
+        document = {"cancel_on_disconnect": True, **request}
+        return await self._begin("POST", _session_path(session, "runs"), document, _NDJSON, interrupted)
+
+    async def events(self, session: str, run: str, after: Optional[int] = None) -> Answer:
+        """The events of a run after one that is known, as they come. Release the answer."""
+        where = target(_session_path(session, "runs", run, "events"), {"after": after})
+        return await self._begin("GET", where, None, _NDJSON)
+
+    async def list_runs(self, session: str, after: Optional[str] = None, limit: Optional[int] = None) -> Document:
+        where = target(_session_path(session, "runs"), {"after": after, "limit": limit})
+        answer: Document = await self._ask("GET", where, urgent=True)
+        return answer
+
+    async def get_run(self, session: str, run: str) -> Document:
+        """The Result of a run that has ended; else its `status` (queued, running)."""
+        answer: Document = await self._ask("GET", _session_path(session, "runs", run))
+        return answer
+
+    async def output(
+        self, session: str, run: str, stream: str = "stdout", offset: int = 0, limit: Optional[int] = None
+    ) -> bytes:
+        """A page of all that a run wrote, as bytes; nothing at the end."""
+        where = _session_path(session, "runs", run, "output")
+        return await self._exchanges.fetch(
+            "GET", target(where, {"stream": stream, "offset": offset, "limit": limit})
+        )
+
+    async def cancel_run(self, session: str, run: str) -> bool:
+        """Ends a run that waits or is on. False: it had ended."""
+        answer = await self._ask("POST", _session_path(session, "runs", run, "cancel"), urgent=True)
+        return bool(answer.get("cancelled"))
+
+    async def run_once(
+        self, request: Mapping[str, Any], policy: Optional[Mapping[str, Any]] = None
+    ) -> Result:
+        """One program in a jail of its own, without a session; a cancelled wait cancels it."""
+        document: Document = {"cancel_on_disconnect": True, **request}
+        if policy:
+            document["policy"] = dict(policy)
+        return Result(await self._ask("POST", "/v1/run", document))
+
+    async def batch(
+        self,
+        snippets: Iterable[Mapping[str, Any]],
+        *,
+        policy: Optional[Mapping[str, Any]] = None,
+        concurrency: int = 2,
+    ) -> AsyncIterator[Document]:
+        """Runs independent snippets; documents with `index` and `result` (or `error`) as they end."""
+        document: Document = {"snippets": [dict(each) for each in snippets], "concurrency": concurrency}
+        if policy:
+            document["policy"] = dict(policy)
+        answer = await self._begin("POST", "/v1/batch", document)
+        try:
+            async for line in answer.lines():
+                yield line
+        finally:
+            answer.release()
+
+    # What is done to a session besides
+
+    async def interrupt(self, session: str) -> bool:
+        """SIGINT to what runs; state is kept. False: nothing ran."""
+        answer = await self._ask("POST", _session_path(session, "interrupt"), urgent=True)
+        return bool(answer.get("interrupted"))
+
+    async def reset(self, session: str) -> None:
+        await self._ask("POST", _session_path(session, "reset"))
+
+    async def input(self, session: str, text: Optional[str]) -> None:
+        """Answers code that waits for input; nothing is an end of file."""
+        document = {"eof": True} if text is None else {"text": text}
+        await self._ask("POST", _session_path(session, "input"), document, urgent=True)
+
+    async def complete(self, session: str, code: str, cursor: Optional[int] = None, language: str = "python") -> Document:
+        document = {"code": code, "cursor": len(code) if cursor is None else cursor, "language": language}
+        answer: Document = await self._ask("POST", _session_path(session, "complete"), document)
+        return answer
+
+    async def inspect(self, session: str, code: str, cursor: Optional[int] = None, language: str = "python") -> Document:
+        document = {"code": code, "cursor": len(code) if cursor is None else cursor, "language": language}
+        answer: Document = await self._ask("POST", _session_path(session, "inspect"), document)
+        return answer
+
+    async def checkpoints(self, session: str) -> list[str]:
+        answer = await self._ask("GET", _session_path(session, "checkpoints"))
+        return list(answer["checkpoints"])
+
+    async def checkpoint(self, session: str, name: str) -> None:
+        await self._ask("POST", _session_path(session, "checkpoints"), {"name": name})
+
+    async def rollback(self, session: str, name: str) -> None:
+        await self._ask("POST", _session_path(session, "checkpoints", name, "rollback"))
+
+    async def drop_checkpoint(self, session: str, name: str) -> None:
+        await self._ask("DELETE", _session_path(session, "checkpoints", name))
+
+    # Files
+
+    async def list_files(
+        self, session: str, path: str = "", after: Optional[str] = None, limit: Optional[int] = None
+    ) -> Document:
+        where = target(_session_path(session, "files"), {"path": path or None, "after": after, "limit": limit})
+        answer: Document = await self._ask("GET", where)
+        return answer
+
+    async def upload(self, session: str, path: str, content: Union[bytes, BinaryIO]) -> None:
+        await self._exchanges.fetch("PUT", _file_path(session, path), content)
+
+    async def download(self, session: str, path: str) -> Answer:
+        """A file as it comes (`parts`). Release the answer."""
+        return await self._begin("GET", _file_path(session, path))
+
+    async def delete_file(self, session: str, path: str, recursive: bool = False) -> None:
+        await self._ask("DELETE", target(_file_path(session, path), {"recursive": "true" if recursive else None}))
+
+    async def download_archive(self, session: str, path: str = "") -> Answer:
+        """The workspace, or a directory of it, as a tar archive. Release the answer."""
+        return await self._begin("GET", target(_session_path(session, "archive"), {"path": path or None}))
+
+    async def upload_archive(self, session: str, content: Union[bytes, BinaryIO], path: str = "") -> Document:
+        where = target(_session_path(session, "archive"), {"path": path or None})
+        answer: Document = json.loads(await self._exchanges.fetch("PUT", where, content))
+        return answer

@@ -1,0 +1,339 @@
+"""A session: variables, imports and files that stay from run to run."""
+
+from __future__ import annotations
+
+from cella._private_server import private_server
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    import ssl
+    from collections.abc import Awaitable, Mapping, Sequence
+    from typing import Any, Callable, Optional, Union
+
+    from cella._async.client import Client
+    from cella._async.files import Files
+    from cella._async.stream import Run, RunStream
+    from cella.config import Executor
+    from cella.result import Event, Output, Result
+
+    OnText = Callable[[str], Union[None, Awaitable[None]]]
+    OnDisplay = Callable[[Output], Union[None, Awaitable[None]]]
+    OnEvent = Callable[[Event], Union[None, Awaitable[None]]]
+    OnInput = Callable[[str], Union[Optional[str], Awaitable[Optional[str]]]]
+
+# What each executor can do, for questions before the session is open.
+_CAPABILITIES = {
+    "sandbox": ("state", "checkpoints", "input", "display", "completion", "files", "interrupt"),
+    "local": ("files",),
+}
+
+
+class Session:
+    """Runs code in one place, one run after the other, and keeps what it leaves behind.
+
+    Without arguments: a jail of the private server, with the caller's own Python. `executor` says how it is confined;
+    `url` and `token` say where another server is. It opens on first use, and ends with the `async with` block or
+    `aclose`. A cancelled task ends its run, not the session.
+    """
+
+    def __init__(
+        self,
+        executor: Optional[Executor] = None,
+        *,
+        url: Optional[str] = None,
+        token: Optional[str] = None,
+        tls: Optional[ssl.SSLContext] = None,
+        name: Optional[str] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        client: Optional[Client] = None,
+    ) -> None:
+        if client is not None and (url is not None or token is not None or tls is not None):
+            raise ValueError("either a client or a url, not both")
+        self._executor = executor
+        local = client is None and url is None
+        if local and token is not None:
+            raise ValueError("a token is for a server that has a url")
+        # Before the imports: the server starts while they are made.
+        server = private_server(executor.interpreter() if executor is not None else None) if local else None
+
+        from cella._async.client import Client
+        from cella._async.clients import shared_client
+        from cella._transport.aio import Turn
+
+        self._owns_client = url is not None
+        if server is not None:
+            self._client = shared_client(server)
+        else:
+            self._client = client if client is not None else Client(url, token, tls=tls)
+        self._policy: dict[str, Any] = executor.policy(local=self._client.server is not None) if executor else {}
+        if name is not None:
+            self._policy["name"] = name
+        if labels:
+            self._policy["labels"] = dict(labels)
+        self._turn = Turn()
+        self._description: Optional[dict[str, Any]] = None
+        self._closed: Optional[str] = None
+
+    # Its life
+
+    async def __aenter__(self) -> Session:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *ignored: object) -> None:
+        await self.aclose()
+
+    async def open(self) -> Session:
+        """Opens it now; any use does."""
+        await self.opened()
+        return self
+
+    async def opened(self) -> tuple[Client, str]:
+        """The client and the id, for requests. Raises if the session has ended."""
+        description = self._description
+        if description is None or self._closed is not None:
+            description = await self._open()
+        return self._client, str(description["id"])
+
+    async def _open(self) -> dict[str, Any]:
+        from cella.errors import SessionClosed
+
+        async with self._turn:
+            if self._closed is not None:
+                raise SessionClosed(self._closed)
+            if self._description is not None:
+                return self._description
+            description = await self._client.create_session(self._policy)
+            if self._description is not None:
+                # Another loop was faster.
+                await self._client.delete_session(str(description["id"]))
+            else:
+                self._description = description
+            return self._description
+
+    async def aclose(self) -> None:
+        """Ends the session and everything in it. Harmless when it has ended."""
+        from cella.errors import CellaError, NotFound
+
+        self._client.check_process()
+        description, closed = self._description, self._closed
+        self._closed = closed or "the session is closed: open a new one"
+        if description is None or closed is not None:
+            return
+        try:
+            if self._client.is_alive:
+                await self._client.delete_session(str(description["id"]))
+        except NotFound:
+            pass
+        except CellaError:
+            # With the server its sessions are gone as well.
+            if self._client.is_alive:
+                raise
+        finally:
+            if self._owns_client:
+                await self._client.aclose()
+
+    @property
+    def id(self) -> Optional[str]:
+        """Nothing before it is open."""
+        return None if self._description is None else str(self._description["id"])
+
+    @property
+    def executor(self) -> str:
+        """`sandbox` or `local`."""
+        if self._description is not None:
+            return str(self._description["executor"])
+        return str(self._policy.get("executor", "sandbox"))
+
+    @property
+    def client(self) -> Client:
+        return self._client
+
+    def supports(self, capability: str) -> bool:
+        """Whether it can do something: state, checkpoints, input, display, completion, files, interrupt."""
+        if self._description is not None:
+            return capability in self._description.get("capabilities", ())
+        return capability in _CAPABILITIES.get(self.executor, ())
+
+    async def info(self) -> dict[str, Any]:
+        """What the server knows of it: `status`, `capabilities`, `expires_at`, `isolation` and more."""
+        client, session = await self.opened()
+        return await client.get_session(session)
+
+    # Runs
+
+    async def run(
+        self,
+        code: Optional[str] = None,
+        *,
+        language: Optional[str] = None,
+        blocks: Optional[Sequence[Mapping[str, str]]] = None,
+        timeout: Union[None, float, str] = None,
+        stdin: Optional[str] = None,
+        on_stdout: Optional[OnText] = None,
+        on_stderr: Optional[OnText] = None,
+        on_display: Optional[OnDisplay] = None,
+        on_input: Optional[OnInput] = None,
+        on_event: Optional[OnEvent] = None,
+    ) -> Result:
+        """Runs code and waits for its Result. With callbacks, they are called as it happens."""
+        request = _request(code, language, blocks, timeout, stdin)
+        if on_stdout or on_stderr or on_display or on_input or on_event:
+            from cella._async.callbacks import run_with_callbacks
+
+            request["input"] = on_input is not None
+            return await run_with_callbacks(self, request, on_stdout, on_stderr, on_display, on_input, on_event)
+        client, session = await self.opened()
+        return await client.run(session, request, self.interrupt_quietly)
+
+    def stream(
+        self,
+        code: Optional[str] = None,
+        *,
+        language: Optional[str] = None,
+        blocks: Optional[Sequence[Mapping[str, str]]] = None,
+        timeout: Union[None, float, str] = None,
+        stdin: Optional[str] = None,
+        input: bool = False,
+    ) -> RunStream:
+        """The events of a run as they come. With `input`, answer each `input_request` with the method `input`."""
+        from cella._async.stream import RunStream
+
+        request = _request(code, language, blocks, timeout, stdin)
+        request["input"] = input
+        return RunStream(self, request)
+
+    async def start(
+        self,
+        code: Optional[str] = None,
+        *,
+        language: Optional[str] = None,
+        blocks: Optional[Sequence[Mapping[str, str]]] = None,
+        timeout: Union[None, float, str] = None,
+        stdin: Optional[str] = None,
+        input: bool = False,
+    ) -> Run:
+        """Starts a run that lives on when nobody waits for it."""
+        from cella._async.stream import Run
+
+        request = _request(code, language, blocks, timeout, stdin)
+        request["input"] = input
+        client, session = await self.opened()
+        return Run(client, session, await client.start_run(session, request))
+
+    async def cancel(self) -> int:
+        """Ends every run of this session, also those that wait; from any task, thread or loop. How many there were.
+
+        What runs gets SIGINT, a quarter of a second, then SIGKILL; the state is that from before.
+        """
+        client, session = await self.opened()
+        cancelled, after = 0, None
+        while True:
+            page = await client.list_runs(session, after, 1000)
+            for run in page["runs"]:
+                if run["exit_code"] is None and await client.cancel_run(session, run["id"]):
+                    cancelled += 1
+            after = page["next"]
+            if after is None:
+                return cancelled
+
+    async def interrupt(self) -> bool:
+        """SIGINT to what runs, as Ctrl-C does; the state is kept. False: nothing ran."""
+        client, session = await self.opened()
+        return await client.interrupt(session)
+
+    async def interrupt_quietly(self) -> None:
+        await self.interrupt()
+
+    async def input(self, text: Optional[str]) -> None:
+        """Answers code that waits for input(); nothing is an end of file."""
+        client, session = await self.opened()
+        await client.input(session, text)
+
+    async def read_output(self, result: Union[Result, str], stream: str = "stdout") -> bytes:
+        """All that a run wrote, as bytes, also what its Result left out; as far as the server has kept it."""
+        client, session = await self.opened()
+        run = result if isinstance(result, str) else result.id
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            part = await client.output(session, run, stream, size)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+            size += len(part)
+
+    # State
+
+    async def reset(self) -> None:
+        """Forgets all variables and ends all processes; files stay."""
+        client, session = await self.opened()
+        await client.reset(session)
+
+    async def checkpoint(self, name: str) -> None:
+        """Keeps the state under a name, to come back to."""
+        client, session = await self.opened()
+        await client.checkpoint(session, name)
+
+    async def rollback(self, name: str) -> None:
+        """Goes back to a named state. Files are not rolled back."""
+        client, session = await self.opened()
+        await client.rollback(session, name)
+
+    async def drop_checkpoint(self, name: str) -> None:
+        client, session = await self.opened()
+        await client.drop_checkpoint(session, name)
+
+    async def checkpoints(self) -> list[str]:
+        client, session = await self.opened()
+        return await client.checkpoints(session)
+
+    # Names
+
+    async def complete(self, code: str, cursor: Optional[int] = None, language: str = "python") -> dict[str, Any]:
+        """`matches` that may replace code[start:end]."""
+        client, session = await self.opened()
+        return await client.complete(session, code, cursor, language)
+
+    async def inspect(self, code: str, cursor: Optional[int] = None, language: str = "python") -> dict[str, Any]:
+        """What the interpreter knows of the name at the cursor: `found`, `text`."""
+        client, session = await self.opened()
+        return await client.inspect(session, code, cursor, language)
+
+    # Files
+
+    @property
+    def files(self) -> Files:
+        """The workspace."""
+        from cella._async.files import Files
+
+        return Files(self)
+
+    async def upload(self, path: str, content: Union[bytes, str, os.PathLike[str]]) -> None:
+        """Writes a file: bytes, a text, or a file of the caller (an os.PathLike)."""
+        await self.files.upload(path, content)
+
+    async def download(self, path: str) -> bytes:
+        """The content of a file."""
+        return await self.files.download(path)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else self.id or "not open yet"
+        return f"<Session {self.executor}: {state}>"
+
+
+def _request(
+    code: Optional[str],
+    language: Optional[str],
+    blocks: Optional[Sequence[Mapping[str, str]]],
+    timeout: Union[None, float, str],
+    stdin: Optional[str],
+) -> dict[str, Any]:
+    if (code is None) == (blocks is None):
+        raise ValueError("either code or blocks is needed")
+    request: dict[str, Any] = {"code": code} if blocks is None else {"blocks": [dict(block) for block in blocks]}
+    for key, value in (("language", language), ("timeout", timeout), ("stdin", stdin)):
+        if value is not None:
+            request[key] = value
+    return request

@@ -1,0 +1,287 @@
+"""The server of this process: started on first use, on a Unix socket that only this user can reach.
+
+It ends with the process, however that ends. A child made by fork has none until it uses one, which is then its own.
+Imports are few: the server starts while the rest of the package is still being loaded.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import select
+import sys
+from _thread import allocate_lock
+
+from cella._private_directory import PrivateDirectory, sweep
+from cella._programs import find_program
+from cella.errors import ServerDied, ServerStartError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+START_BOUND = 20.0
+_STOP_BOUND = 5.0
+_LAST_WORDS = 4096
+_SIGTERM, _SIGKILL = 15, 9
+# Of whoever started this process: they are not meant for its server.
+_NOT_INHERITED = ("NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
+
+
+def _quoted(text: str) -> str:
+    """A TOML string."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ServerStartError(f"the path {text!r} is not UTF-8, which the configuration has to be") from None
+    return '"' + "".join(c if c >= " " and c not in '"\\\x7f' else f"\\u{ord(c):04x}" for c in text) + '"'
+
+
+def default_python() -> dict[str, str]:
+    """The caller's own interpreter, or its virtual environment, in the words of a policy."""
+    if sys.prefix != sys.base_prefix:
+        return {"venv": os.path.abspath(sys.prefix)}
+    return {"python": os.path.abspath(sys.executable)} if sys.executable else {}
+
+
+def _mountable(directory: str) -> list[str]:
+    """Every directory of the machine but those of the kernel and the one that the server itself lives below."""
+    own = "/" + directory.split("/")[1]
+    with os.scandir("/") as entries:
+        return sorted(
+            entry.path
+            for entry in entries
+            if entry.is_dir(follow_symlinks=False) and entry.path not in (own, "/proc", "/sys", "/dev")
+        )
+
+
+def _configuration(directory: str, python: dict[str, str]) -> str:
+    """Whoever can reach this server is its user: it allows what that user may do anyway."""
+    policy = "\n".join(f"{key} = {_quoted(value)}" for key, value in python.items())
+    mounts = ", ".join(map(_quoted, _mountable(directory)))
+    return f"""\
+[server]
+listen = [{_quoted(f"unix:{directory}/s")}]
+state_dir = {_quoted(f"{directory}/state")}
+runtime_dir = {_quoted(f"{directory}/run")}
+max_body = "1g"
+max_connections = 8192
+drain_grace = "1ms"
+[sessions]
+max_sessions = 8192
+max_queued_runs = 1024
+idle_timeout = "365d"
+max_lifetime = "365d"
+[policy]
+{policy}
+[allow]
+executors = ["sandbox", "local"]
+network_host = true
+mounts = [{mounts}]
+[maxima]
+memory = "1024t"
+pids = 4194304
+disk = "1024t"
+timeout = "365d"
+cpu_time = "365d"
+output = "1g"
+open_files = 1048576
+idle_timeout = "365d"
+max_lifetime = "365d"
+"""
+
+
+def _inheritable() -> list[int]:
+    """Descriptors that an exec would pass on. A server must not keep anybody's pipe open."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append(int(name))
+    return found
+
+
+class PrivateServer:
+    """A server process, known by a pidfd. Safe to use from any thread."""
+
+    def __init__(self, python: dict[str, str]) -> None:
+        program = find_program()
+        self.owner = os.getpid()
+        self.ready = False
+        self._words = b""
+        self._end: Optional[str] = None
+        self._lock = allocate_lock()
+        self._directory = PrivateDirectory()
+        self.socket = self._directory / "s"
+        try:
+            config = self._directory.write("cella.toml", _configuration(self._directory.path, python))
+            self._stderr, self._pid = self._spawn(program, config)
+            try:
+                self._pidfd = os.pidfd_open(self._pid)
+            except OSError:
+                os.close(self._stderr)
+                raise
+        except OSError as error:
+            self._directory.remove()
+            raise ServerStartError(f"the private server cannot be started with {program}: {error}") from error
+        except BaseException:
+            self._directory.remove()
+            raise
+
+    def _spawn(self, program: str, config: str) -> tuple[int, int]:
+        reading, writing = os.pipe()
+        try:
+            # Words that nobody takes are lost; they must never hold the server up.
+            os.set_blocking(reading, False)
+            os.set_blocking(writing, False)
+            actions: list[tuple[object, ...]] = [
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
+                (os.POSIX_SPAWN_DUP2, writing, 2),
+                *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inheritable()),
+            ]
+            environment = {key: value for key, value in os.environ.items() if key not in _NOT_INHERITED}
+            words = [program, "serve", "--config", config, "--exit-with", str(os.getpid())]
+            # A session of its own: a terminal's Ctrl-C is for its user's code.
+            pid = os.posix_spawn(
+                program, words, environment, file_actions=actions, setsid=True, setsigmask=()  # type: ignore[arg-type]
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        return reading, pid
+
+    def descriptors(self) -> tuple[int, int]:
+        """Readable when it says something, or has ended."""
+        return self._stderr, self._pidfd
+
+    def listen(self) -> None:
+        """Takes what it has said since. Knows afterwards whether it is ready."""
+        with self._lock, contextlib.suppress(OSError):
+            while self._stderr >= 0:
+                said = os.read(self._stderr, 65536)
+                if not said:
+                    return
+                self.ready = self.ready or b"listening on" in self._words[-64:] + said
+                self._words = (self._words + said)[-_LAST_WORDS:]
+
+    def died(self) -> Optional[str]:
+        """How it ended, with its last words; nothing while it lives."""
+        if self._end is None and self._has_ended(0):
+            self.listen()
+            with self._lock:
+                self._end = self._end or self._how_it_ended()
+        return self._end
+
+    def _has_ended(self, seconds: float) -> bool:
+        if self._pidfd < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def _how_it_ended(self) -> str:
+        words = self._words.decode("utf-8", "replace").strip()
+        how = "ended"
+        # Somebody may have waited for every child of this process.
+        with contextlib.suppress(ChildProcessError):
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            if pid:
+                signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+                how = f"was killed by signal {signal}" if signal else f"ended with {os.WEXITSTATUS(status)}"
+        return f"the private server {how}" + (f"; its last words: {words}" if words else "")
+
+    def error(self) -> Optional[Exception]:
+        """What to raise when it is gone. Whoever asks for a server next starts a new one."""
+        end = self.died()
+        if end is None:
+            return None
+        forget(self)
+        return ServerDied(f"{end}. Its sessions are lost; a new session starts a new one") if self.ready else (
+            ServerStartError(end)
+        )
+
+    def stop(self) -> None:
+        """Ends it, with all that it runs, within a bound; removes its directory."""
+        if self.died() is None:
+            self._signal(_SIGTERM)
+            if not self._has_ended(_STOP_BOUND):
+                self._signal(_SIGKILL)
+                self._has_ended(_STOP_BOUND)
+            self.died()
+        self._close()
+        self._directory.remove()
+
+    def _signal(self, number: int) -> None:
+        from signal import pidfd_send_signal
+
+        with contextlib.suppress(ProcessLookupError):
+            pidfd_send_signal(self._pidfd, number)
+
+    def _close(self) -> None:
+        with self._lock:
+            for descriptor in (self._stderr, self._pidfd):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._stderr = self._pidfd = -1
+
+    def disown(self) -> None:
+        """In a child made by fork: everything of it is the parent's."""
+        self._lock = allocate_lock()
+        self._end = "the private server belongs to the parent process"
+        self._close()
+        self._directory.disown()
+
+
+# One for each interpreter that was asked for by its path: a server has one that it trusts.
+_servers: dict[tuple[tuple[str, str], ...], PrivateServer] = {}
+_lock = allocate_lock()
+
+
+def private_server(python: Optional[dict[str, str]] = None) -> PrivateServer:
+    """The server of this process, started now if there is none. It may not be ready yet."""
+    wanted = default_python() if python is None else python
+    key = tuple(sorted(wanted.items()))
+    with _lock:
+        server = _servers.get(key)
+        if server is None or server.died() is not None:
+            if server is not None:
+                server.stop()
+            server = _servers[key] = PrivateServer(wanted)
+        return server
+
+
+def forget(server: PrivateServer) -> None:
+    """Removes what is left of one that died."""
+    with _lock:
+        for key, known in list(_servers.items()):
+            if known is server:
+                del _servers[key]
+                server.stop()
+
+
+def stop_all() -> None:
+    """Ends the servers of this process. Runs that are on end with them."""
+    with _lock:
+        servers = list(_servers.values())
+        _servers.clear()
+    for server in servers:
+        server.stop()
+    if servers:
+        sweep()
+
+
+def _forget_in_child() -> None:
+    # Another thread may have held the lock at the fork, and nobody would ever release it here.
+    global _lock
+    _lock = allocate_lock()
+    for server in _servers.values():
+        server.disown()
+    _servers.clear()
+
+
+atexit.register(stop_all)
+os.register_at_fork(after_in_child=_forget_in_child)

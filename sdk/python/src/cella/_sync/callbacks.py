@@ -1,0 +1,44 @@
+# Made from _async/callbacks.py by tools/make_sync.py: change that one.
+"""Callbacks for what a run says while it runs."""
+
+from __future__ import annotations
+
+from cella._transport.blocking import call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Optional
+
+    from cella._sync.session import OnDisplay, OnEvent, OnInput, OnText, Session
+    from cella.result import Event, Result
+
+
+def run_with_callbacks(
+    session: Session,
+    request: dict[str, Any],
+    on_stdout: Optional[OnText],
+    on_stderr: Optional[OnText],
+    on_display: Optional[OnDisplay],
+    on_input: Optional[OnInput],
+    on_event: Optional[OnEvent],
+) -> Result:
+    """An exception of a callback cancels the run and is the caller's."""
+    from cella._sync.stream import RunStream
+
+    def tell(event: Event) -> None:
+        if on_event is not None:
+            call(on_event, event)
+        if event.type == "stdout" and on_stdout is not None:
+            call(on_stdout, event.text)
+        elif event.type == "stderr" and on_stderr is not None:
+            call(on_stderr, event.text)
+        elif event.type == "display" and on_display is not None:
+            call(on_display, event.output)
+        elif event.type == "input_request" and on_input is not None:
+            session.input(call(on_input, event.prompt))
+
+    with RunStream(session, request) as stream:
+        for event in stream:
+            tell(event)
+    assert stream.result is not None
+    return stream.result

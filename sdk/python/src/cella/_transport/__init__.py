@@ -1,0 +1,1 @@
+"""Connections in two flavours with the same names: `aio` for asyncio, `blocking` for threads."""
