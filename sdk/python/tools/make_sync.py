@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes cella/_sync from cella/_async: the same code without its awaits. `--check` says whether it is as it should be."""
+"""Makes cella/_sync from cella/_async: the same code without its awaits. `--check` changes nothing."""
 
 import argparse
 import pathlib

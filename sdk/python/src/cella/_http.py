@@ -70,30 +70,30 @@ class Response:
 
     def feed(self, data: bytes) -> None:
         """What the connection gave; nothing at its end."""
-        if self.complete:
-            if data:
-                self.keep_alive = False  # bytes that nobody asked for
-            return
         if not data:
-            return self._end()
-        if self._state == "body" and not self._input:
-            return self._body(data)
+            self._end()
+            return
+        if self._state == "body":
+            self._body(data)
+            return
         self._input += data
         if self._state == "head" and not self._head():
-            return None
+            return
         if self._state == "body":
             rest = bytes(self._input)
             self._input.clear()
             self._body(rest)
-        elif not self.complete:
+        elif self._state == "done":
+            self.keep_alive = self.keep_alive and not self._input  # bytes that nobody asked for
+        else:
             self._chunks()
-        return None
 
     def _end(self) -> None:
         if self._state == "body" and self._left is None:
             self.complete, self.keep_alive = True, False
             return
-        raise EOFError("the connection ended in the middle of an answer" if self._state != "head" or self._input else "")
+        begun = self._state != "head" or self._input
+        raise EOFError("it ended in the middle of an answer" if begun else "")
 
     def _head(self) -> bool:
         end = self._input.find(b"\r\n\r\n")

@@ -107,7 +107,8 @@ def _remove_if_abandoned(path: str) -> None:
     with contextlib.suppress(OSError):
         info = os.lstat(path)
         # A young one may not have got its lock yet.
-        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or time.time() - info.st_ctime < _SETTLED_AFTER:
+        young = time.time() - info.st_ctime < _SETTLED_AFTER
+        if young or not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
             return
         lock = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:

@@ -15,7 +15,7 @@ from _thread import allocate_lock
 
 from cella._private_directory import PrivateDirectory, sweep
 from cella._programs import find_program
-from cella.errors import ServerDied, ServerStartError
+from cella.errors import CellaError, ServerDied, ServerStartError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class PrivateServer:
             words = [program, "serve", "--config", config, "--exit-with", str(os.getpid())]
             # A session of its own: a terminal's Ctrl-C is for its user's code.
             pid = os.posix_spawn(
-                program, words, environment, file_actions=actions, setsid=True, setsigmask=()  # type: ignore[arg-type]
+                program, words, environment, file_actions=actions, setsid=True, setsigmask=()
             )
         except BaseException:
             os.close(reading)
@@ -194,7 +194,7 @@ class PrivateServer:
                 how = f"was killed by signal {signal}" if signal else f"ended with {os.WEXITSTATUS(status)}"
         return f"the private server {how}" + (f"; its last words: {words}" if words else "")
 
-    def error(self) -> Optional[Exception]:
+    def error(self) -> Optional[CellaError]:
         """What to raise when it is gone. Whoever asks for a server next starts a new one."""
         end = self.died()
         if end is None:

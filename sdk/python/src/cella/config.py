@@ -20,7 +20,8 @@ class Mount:
     read_only: bool = True
 
     def document(self, local: bool) -> dict[str, str]:
-        return {"source": _host_path(self.source, local), "target": self.target, "mode": "ro" if self.read_only else "rw"}
+        mode = "ro" if self.read_only else "rw"
+        return {"source": _host_path(self.source, local), "target": self.target, "mode": mode}
 
 
 def _host_path(path: str, local: bool) -> str:
@@ -187,7 +188,7 @@ def _settle(config: Any) -> None:
 
 
 class Executor:
-    """Where code runs. `SandboxExecutor(SandboxConfig(...))`, or the fields directly: `SandboxExecutor(memory_limit="1g")`."""
+    """Where code runs: `SandboxExecutor(SandboxConfig(...))`, or the fields directly, `SandboxExecutor(pids_limit=9)`."""
 
     _CONFIG: ClassVar[type]
     config: Any
@@ -208,7 +209,7 @@ class Executor:
         return found
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.config == other.config  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.config == other.config
 
     __hash__ = None  # type: ignore[assignment]
 

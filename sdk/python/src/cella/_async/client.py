@@ -236,12 +236,16 @@ class Client:
         document = {"eof": True} if text is None else {"text": text}
         await self._ask("POST", _session_path(session, "input"), document, urgent=True)
 
-    async def complete(self, session: str, code: str, cursor: Optional[int] = None, language: str = "python") -> Document:
+    async def complete(
+        self, session: str, code: str, cursor: Optional[int] = None, language: str = "python"
+    ) -> Document:
         document = {"code": code, "cursor": len(code) if cursor is None else cursor, "language": language}
         answer: Document = await self._ask("POST", _session_path(session, "complete"), document)
         return answer
 
-    async def inspect(self, session: str, code: str, cursor: Optional[int] = None, language: str = "python") -> Document:
+    async def inspect(
+        self, session: str, code: str, cursor: Optional[int] = None, language: str = "python"
+    ) -> Document:
         document = {"code": code, "cursor": len(code) if cursor is None else cursor, "language": language}
         answer: Document = await self._ask("POST", _session_path(session, "inspect"), document)
         return answer

@@ -33,19 +33,22 @@ _BROKEN = (OSError, EOFError)
 class Answer:
     """An answer whose body may still be on its way. `release` it."""
 
-    __slots__ = ("_connection", "_interrupted", "_pool", "response")
+    __slots__ = ("_connection", "_exchanges", "_interrupted", "response")
 
-    def __init__(self, pool: Pool, connection: Connection, response: Response, interrupted: Optional[Interrupted]):
-        self._pool = pool
+    def __init__(self, exchanges: Exchanges, connection: Connection, interrupted: Optional[Interrupted]) -> None:
+        self._exchanges = exchanges
         self._connection: Optional[Connection] = connection
         self._interrupted = interrupted
-        self.response = response
+        self.response = Response()
 
     async def receive(self) -> None:
         """Waits for more. A user's Ctrl-C first stops what the answer is about, then goes on its way."""
-        assert self._connection is not None
+        if self._connection is None:
+            raise ConnectionFailed("the connection was closed before the answer was whole")
         try:
             self.response.feed(await self._connection.receive())
+        except _BROKEN as error:
+            raise self._exchanges.broken(error) from error
         except INTERRUPTS:
             if self._interrupted is not None:
                 await self._finish_interrupted(self._interrupted)
@@ -92,7 +95,7 @@ class Answer:
         if connection is None:
             return
         if self.response.complete and self.response.keep_alive:
-            self._pool.give(connection)
+            self._exchanges.pool.give(connection)
         else:
             connection.close()
 
@@ -132,7 +135,7 @@ class Exchanges:
     def __init__(self, address: Address, token: Optional[str] = None, server: Optional[PrivateServer] = None) -> None:
         self.address = address
         self._server = server
-        self._pool = Pool()
+        self.pool = Pool()
         self._owner = os.getpid()
         self._fixed = header_line("Host", address.authority) + header_line("User-Agent", f"cella-python/{__version__}")
         if token is not None:
@@ -157,18 +160,12 @@ class Exchanges:
         interrupted: Optional[Interrupted] = None,
     ) -> bytes:
         """The whole body of the answer."""
-        async with self._pool.place(urgent):
+        async with self.pool.place(urgent):
             answer = await self.begin(method, where, body, extra, interrupted)
             try:
                 return await answer.read()
-            except _BROKEN as error:
-                raise self._broken(error) from error
             finally:
                 answer.release()
-
-    def place(self) -> Any:
-        """For an answer that is taken as it comes: held from `begin` to `release`."""
-        return self._pool.place(False)
 
     async def begin(
         self, method: str, where: str, body: Union[bytes, BinaryIO] = b"", extra: bytes = b"",
@@ -177,38 +174,35 @@ class Exchanges:
         """Sends a request; an answer that succeeded, with its head at least. A refusal is raised."""
         self.check_process()
         while True:
-            connection = self._pool.take()
+            connection = self.pool.take()
             reused = connection is not None
             if connection is None:
                 connection = await self._connect()
-            answer = Answer(self._pool, connection, Response(), interrupted)
+            answer = Answer(self, connection, interrupted)
             try:
                 await self._send(connection, method, where, body, extra)
                 while not answer.response.has_head:
                     await answer.receive()
                 if answer.response.status < 300:
                     return answer
-                refusal = _refusal(answer.response, await answer.read())
-            except _BROKEN as error:
+                raise _refusal(answer.response, await answer.read())
+            except ConnectionFailed:
                 answer.close()
                 # A stream that was sent in part cannot be sent again.
                 if not reused or method not in _REPEATABLE or not isinstance(body, bytes):
-                    raise self._broken(error) from error
-                continue
+                    raise
             except BaseException:
                 answer.release()
                 raise
-            answer.release()
-            raise refusal
 
     async def _send(
         self, connection: Connection, method: str, where: str, body: Union[bytes, BinaryIO], extra: bytes
     ) -> None:
-        if isinstance(body, bytes):
-            await connection.send(head_bytes(method, where, self._fixed, len(body), extra) + body)
-            return
-        size = os.fstat(body.fileno()).st_size
         try:
+            if isinstance(body, bytes):
+                await connection.send(head_bytes(method, where, self._fixed, len(body), extra) + body)
+                return
+            size = os.fstat(body.fileno()).st_size
             await connection.send(head_bytes(method, where, self._fixed, size, extra))
             while size > 0:
                 part = await in_thread(body.read, min(size, _PART))
@@ -217,9 +211,9 @@ class Exchanges:
                 size -= len(part)
                 await connection.send(part)
         except ConnectionError:
-            pass  # refused before all was taken: the answer tells why
+            pass  # a refusal may come before all of a body was taken: what can still be read tells
 
-    def _broken(self, error: Exception) -> CellaError:
+    def broken(self, error: Exception) -> CellaError:
         died = self._server.error() if self._server is not None else None
         if died is not None:
             return died
@@ -232,7 +226,7 @@ class Exchanges:
         try:
             connection = await connect(self.address)
         except (OSError, EOFError) as error:
-            raise self._broken(error) from error
+            raise self.broken(error) from error
         if self._server is not None:
             self._server.listen()
         return connection
@@ -251,4 +245,4 @@ class Exchanges:
 
     def close(self) -> None:
         if os.getpid() == self._owner:
-            self._pool.close()
+            self.pool.close()

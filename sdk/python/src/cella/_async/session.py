@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from cella.config import Executor
     from cella.result import Event, Output, Result
 
-    OnText = Callable[[str], Union[None, Awaitable[None]]]
-    OnDisplay = Callable[[Output], Union[None, Awaitable[None]]]
-    OnEvent = Callable[[Event], Union[None, Awaitable[None]]]
-    OnInput = Callable[[str], Union[Optional[str], Awaitable[Optional[str]]]]
+    OnText = Callable[[str], Union[Awaitable[None], None]]
+    OnDisplay = Callable[[Output], Union[Awaitable[None], None]]
+    OnEvent = Callable[[Event], Union[Awaitable[None], None]]
+    OnInput = Callable[[str], Union[Awaitable[Optional[str]], Optional[str]]]
 
 # What each executor can do, for questions before the session is open.
 _CAPABILITIES = {
@@ -169,7 +169,7 @@ class Session:
         *,
         language: Optional[str] = None,
         blocks: Optional[Sequence[Mapping[str, str]]] = None,
-        timeout: Union[None, float, str] = None,
+        timeout: Union[float, str, None] = None,
         stdin: Optional[str] = None,
         on_stdout: Optional[OnText] = None,
         on_stderr: Optional[OnText] = None,
@@ -193,7 +193,7 @@ class Session:
         *,
         language: Optional[str] = None,
         blocks: Optional[Sequence[Mapping[str, str]]] = None,
-        timeout: Union[None, float, str] = None,
+        timeout: Union[float, str, None] = None,
         stdin: Optional[str] = None,
         input: bool = False,
     ) -> RunStream:
@@ -210,7 +210,7 @@ class Session:
         *,
         language: Optional[str] = None,
         blocks: Optional[Sequence[Mapping[str, str]]] = None,
-        timeout: Union[None, float, str] = None,
+        timeout: Union[float, str, None] = None,
         stdin: Optional[str] = None,
         input: bool = False,
     ) -> Run:
@@ -327,7 +327,7 @@ def _request(
     code: Optional[str],
     language: Optional[str],
     blocks: Optional[Sequence[Mapping[str, str]]],
-    timeout: Union[None, float, str],
+    timeout: Union[float, str, None],
     stdin: Optional[str],
 ) -> dict[str, Any]:
     if (code is None) == (blocks is None):

@@ -237,12 +237,16 @@ class Client:
         document = {"eof": True} if text is None else {"text": text}
         self._ask("POST", _session_path(session, "input"), document, urgent=True)
 
-    def complete(self, session: str, code: str, cursor: Optional[int] = None, language: str = "python") -> Document:
+    def complete(
+        self, session: str, code: str, cursor: Optional[int] = None, language: str = "python"
+    ) -> Document:
         document = {"code": code, "cursor": len(code) if cursor is None else cursor, "language": language}
         answer: Document = self._ask("POST", _session_path(session, "complete"), document)
         return answer
 
-    def inspect(self, session: str, code: str, cursor: Optional[int] = None, language: str = "python") -> Document:
+    def inspect(
+        self, session: str, code: str, cursor: Optional[int] = None, language: str = "python"
+    ) -> Document:
         document = {"code": code, "cursor": len(code) if cursor is None else cursor, "language": language}
         answer: Document = self._ask("POST", _session_path(session, "inspect"), document)
         return answer

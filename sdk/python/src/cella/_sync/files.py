@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from cella._transport.blocking import in_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Union
+    from typing import Any, BinaryIO, Literal, Union
 
     from cella._sync.exchange import Answer
     from cella._sync.session import Session
@@ -40,7 +41,7 @@ class Files:
         """Writes a file: bytes, a text (UTF-8), or a file of the caller (an os.PathLike)."""
         client, session = self._session.opened()
         if isinstance(content, os.PathLike):
-            with in_thread(open, content, "rb") as file:
+            with in_thread(_open, content, "rb") as file:
                 client.upload(session, path, file)
         else:
             client.upload(session, path, content.encode() if isinstance(content, str) else bytes(content))
@@ -83,20 +84,24 @@ class Files:
     def upload_archive(self, archive: Union[str, os.PathLike[str]], path: str = "") -> None:
         """Unpacks a tar archive of the caller into the workspace."""
         client, session = self._session.opened()
-        with in_thread(open, archive, "rb") as file:
+        with in_thread(_open, archive, "rb") as file:
             client.upload_archive(session, file, path)
+
+
+def _open(path: Union[str, os.PathLike[str]], mode: Literal["rb", "xb"]) -> BinaryIO:
+    return open(path, mode)
 
 
 def _save(answer: Answer, to: Union[str, os.PathLike[str]]) -> None:
     where = os.fspath(to)
     part = f"{where}.{os.urandom(4).hex()}.part"
     try:
-        with in_thread(open, part, "xb") as file:
+        with in_thread(_open, part, "xb") as file:
             for each in answer.parts():
                 in_thread(file.write, each)
         os.replace(part, where)
     except BaseException:
-        if os.path.exists(part):
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(part)
         raise
     finally:

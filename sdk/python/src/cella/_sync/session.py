@@ -170,7 +170,7 @@ class Session:
         *,
         language: Optional[str] = None,
         blocks: Optional[Sequence[Mapping[str, str]]] = None,
-        timeout: Union[None, float, str] = None,
+        timeout: Union[float, str, None] = None,
         stdin: Optional[str] = None,
         on_stdout: Optional[OnText] = None,
         on_stderr: Optional[OnText] = None,
@@ -194,7 +194,7 @@ class Session:
         *,
         language: Optional[str] = None,
         blocks: Optional[Sequence[Mapping[str, str]]] = None,
-        timeout: Union[None, float, str] = None,
+        timeout: Union[float, str, None] = None,
         stdin: Optional[str] = None,
         input: bool = False,
     ) -> RunStream:
@@ -211,7 +211,7 @@ class Session:
         *,
         language: Optional[str] = None,
         blocks: Optional[Sequence[Mapping[str, str]]] = None,
-        timeout: Union[None, float, str] = None,
+        timeout: Union[float, str, None] = None,
         stdin: Optional[str] = None,
         input: bool = False,
     ) -> Run:
@@ -328,7 +328,7 @@ def _request(
     code: Optional[str],
     language: Optional[str],
     blocks: Optional[Sequence[Mapping[str, str]]],
-    timeout: Union[None, float, str],
+    timeout: Union[float, str, None],
     stdin: Optional[str],
 ) -> dict[str, Any]:
     if (code is None) == (blocks is None):

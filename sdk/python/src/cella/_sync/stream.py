@@ -110,10 +110,10 @@ class Run:
                     last, lost = event.n, 0
                     yield event
                 return
-            except (OSError, EOFError) as error:
+            except ConnectionFailed:
                 lost += 1
                 if lost > _MOST_RESUMES:
-                    raise ConnectionFailed(f"the events of {self.id} cannot be followed any more: {error}") from error
+                    raise
             finally:
                 answer.release()
             pause(0.05 * lost)

@@ -205,14 +205,19 @@ class Turn:
         self._mine().release()
 
 
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
 async def wait_readable(descriptors: tuple[int, ...], seconds: float) -> None:
     loop = asyncio.get_running_loop()
-    ready = loop.create_future()
+    ready: asyncio.Future[None] = loop.create_future()
     # Copies, since a loop has one reader for each descriptor, and several tasks may wait here.
     copies = [os.dup(descriptor) for descriptor in descriptors if descriptor >= 0]
     try:
         for copy in copies:
-            loop.add_reader(copy, lambda: ready.done() or ready.set_result(None))
+            loop.add_reader(copy, _settle, ready)
         await asyncio.wait([ready], timeout=seconds)
     finally:
         for copy in copies:
