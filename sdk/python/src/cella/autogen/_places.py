@@ -1,0 +1,145 @@
+"""Where blocks run: sessions of the private server.
+
+An executor keeps one between calls, so that what the code leaves outside of its working directory is still there. Calls
+at the same time have one each, since a session runs one program after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import threading
+from typing import Any, AsyncIterator, Mapping, Sequence
+
+from cella._async.client import Client
+from cella._async.clients import shared_client
+from cella._private_server import private_server
+from cella.errors import CellaError
+from cella.result import Result
+
+from ._cancellation import Cancelled
+
+# An interrupt that comes before its run is lost, so that it is repeated.
+_INTERRUPT_AGAIN = 0.05
+# Bounds what an executor leaves behind that nobody stops.
+_IDLE_TIMEOUT = "10m"
+
+# The loop itself holds tasks weakly.
+_closing: set[asyncio.Task[None]] = set()
+
+
+class Place:
+    """One session."""
+
+    def __init__(self, client: Client, session: str, policy: Mapping[str, Any]) -> None:
+        self.policy = policy
+        self._client = client
+        self._session = session
+        self.is_spoilt = False
+
+    @classmethod
+    async def open(cls, policy: Mapping[str, Any]) -> Place:
+        client = shared_client(private_server())
+        opening = asyncio.ensure_future(
+            client.create_session({"checkpoint": "off", "idle_timeout": _IDLE_TIMEOUT, **policy})
+        )
+        try:
+            answer = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # The server may have opened it already: somebody has to close it.
+            opening.add_done_callback(lambda opened: _close_unwanted(client, opened))
+            raise
+        return cls(client, answer["id"], policy)
+
+    async def run(self, command: Sequence[str], directory: str, timeout: float, cancelled: Cancelled) -> Result:
+        """Runs a program in `directory` to its end, or to its end by the time-out or the cancellation."""
+        request = {"code": _script(command, directory), "language": "sh", "timeout": timeout}
+        running = asyncio.ensure_future(self._client.run(self._session, request))
+        stop = asyncio.ensure_future(cancelled.wait())
+        # Until it is known to have ended well: children of code that was killed may still be there.
+        self.is_spoilt = True
+        try:
+            await asyncio.wait({running, stop}, return_when=asyncio.FIRST_COMPLETED)
+            while not running.done():
+                await self._client.interrupt(self._session)
+                await asyncio.wait({running}, timeout=_INTERRUPT_AGAIN)
+            result = running.result()
+            self.is_spoilt = result.status in ("timeout", "cancelled", "oom", "limit", "rejected")
+            return result
+        finally:
+            # When this task is cancelled: to drop the wait for a run is to cancel the run.
+            for task in (running, stop):
+                task.cancel()
+            await asyncio.gather(running, stop, return_exceptions=True)
+
+    async def is_usable(self, policy: Mapping[str, Any]) -> bool:
+        """Whether another call can go on here."""
+        if self.is_spoilt or self.policy != policy or not self._client.is_alive:
+            return False
+        try:
+            self._client.check_process()
+            return bool((await self._client.get_session(self._session))["status"] == "idle")
+        except CellaError:  # of the parent process; ended by its idle time
+            return False
+
+    async def close(self) -> None:
+        """Ends everything in it, whatever happens to the caller meanwhile."""
+        task = asyncio.ensure_future(self._delete())
+        _closing.add(task)
+        task.add_done_callback(_closing.discard)
+        await asyncio.shield(task)
+
+    async def _delete(self) -> None:
+        # Gone already, with its server or by itself. A process made by fork leaves it to its parent.
+        with contextlib.suppress(CellaError):
+            await self._client.delete_session(self._session)
+
+
+class Places:
+    """Those of one executor. For any thread and loop."""
+
+    def __init__(self) -> None:
+        self._kept: Place | None = None
+        self._lock = threading.Lock()
+
+    @contextlib.asynccontextmanager
+    async def one(self, policy: Mapping[str, Any]) -> AsyncIterator[Place]:
+        """A place for the programs of one call."""
+        place = self._exchange(None)
+        if place is not None and not await place.is_usable(policy):
+            await place.close()
+            place = None
+        if place is None:
+            place = await Place.open(policy)
+        try:
+            yield place
+        except BaseException:
+            await place.close()
+            raise
+        left_over = place if place.is_spoilt else self._exchange(place)
+        if left_over is not None:
+            await left_over.close()
+
+    async def close(self) -> None:
+        place = self._exchange(None)
+        if place is not None:
+            await place.close()
+
+    def _exchange(self, place: Place | None) -> Place | None:
+        with self._lock:
+            before, self._kept = self._kept, place
+        return before
+
+
+def _close_unwanted(client: Client, opened: asyncio.Future[dict[str, Any]]) -> None:
+    if not opened.cancelled() and opened.exception() is None:
+        task = asyncio.ensure_future(Place(client, opened.result()["id"], {}).close())
+        _closing.add(task)
+        task.add_done_callback(_closing.discard)
+
+
+def _script(command: Sequence[str], directory: str) -> str:
+    # The session keeps this script in its own working directory while it runs. There the code would see it: away with it
+    # first. OLDPWD is a trace that AutoGen's processes do not have.
+    return f'/bin/rm -f -- "$0"\ncd -- {shlex.quote(directory)} || exit\nunset OLDPWD\nexec {shlex.join(command)}\n'
