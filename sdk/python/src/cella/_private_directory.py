@@ -6,7 +6,6 @@ removed by the next server of the same user.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import stat
@@ -17,6 +16,7 @@ from cella.errors import ServerStartError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Callable
 
 # Of sockaddr_un, with the end of the text.
 _MAX_SOCKET_PATH = 107
@@ -37,15 +37,23 @@ def _candidates() -> Iterator[str]:
 
 def remove_tree(path: str) -> None:
     """Removes what is there; what vanishes meanwhile or belongs to another is passed over."""
-    with contextlib.suppress(OSError), os.scandir(path) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                remove_tree(entry.path)
-            else:
-                with contextlib.suppress(OSError):
-                    os.unlink(entry.path)
-    with contextlib.suppress(OSError):
-        os.rmdir(path)
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    remove_tree(entry.path)
+                else:
+                    _quietly(os.unlink, entry.path)
+    except OSError:
+        pass
+    _quietly(os.rmdir, path)
+
+
+def _quietly(work: Callable[[str], None], path: str) -> None:
+    try:
+        work(path)
+    except OSError:
+        pass
 
 
 class PrivateDirectory:
@@ -97,22 +105,24 @@ class PrivateDirectory:
 def sweep() -> None:
     """Removes the directories of processes that were killed."""
     for parent in set(_candidates()):
-        with contextlib.suppress(OSError), os.scandir(parent) as entries:
-            for entry in entries:
-                if entry.name.startswith(_prefix()):
-                    _remove_if_abandoned(entry.path)
+        try:
+            with os.scandir(parent) as entries:
+                found = [entry.path for entry in entries if entry.name.startswith(_prefix())]
+        except OSError:
+            continue
+        for path in found:
+            _quietly(_remove_if_abandoned, path)
 
 
 def _remove_if_abandoned(path: str) -> None:
-    with contextlib.suppress(OSError):
-        info = os.lstat(path)
-        # A young one may not have got its lock yet.
-        young = time.time() - info.st_ctime < _SETTLED_AFTER
-        if young or not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
-            return
-        lock = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_tree(path)
-        finally:
-            os.close(lock)
+    info = os.lstat(path)
+    # A young one may not have got its lock yet.
+    young = time.time() - info.st_ctime < _SETTLED_AFTER
+    if young or not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
+        return
+    lock = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        remove_tree(path)
+    finally:
+        os.close(lock)

@@ -7,7 +7,6 @@ Imports are few: the server starts while the rest of the package is still being 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import select
 import sys
@@ -24,7 +23,11 @@ if TYPE_CHECKING:
 START_BOUND = 20.0
 _STOP_BOUND = 5.0
 _LAST_WORDS = 4096
+# A link to / that is made when the server is up: its configuration may not name that, since servers of many users
+# must not, and does not know yet where this will lead.
+_EVERYTHING = "everything"
 _SIGTERM, _SIGKILL = 15, 9
+_READY = "listening on "
 # Of whoever started this process: they are not meant for its server.
 _NOT_INHERITED = ("NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 
@@ -38,28 +41,24 @@ def _quoted(text: str) -> str:
     return '"' + "".join(c if c >= " " and c not in '"\\\x7f' else f"\\u{ord(c):04x}" for c in text) + '"'
 
 
-def default_python() -> dict[str, str]:
+def _default_python() -> dict[str, str]:
     """The caller's own interpreter, or its virtual environment, in the words of a policy."""
     if sys.prefix != sys.base_prefix:
         return {"venv": os.path.abspath(sys.prefix)}
     return {"python": os.path.abspath(sys.executable)} if sys.executable else {}
 
 
-def _mountable(directory: str) -> list[str]:
-    """Every directory of the machine but those of the kernel and the one that the server itself lives below."""
+def _python_places(directory: str) -> list[str]:
+    """Where interpreters may be: everywhere but below the directory where the server's own is."""
     own = "/" + directory.split("/")[1]
     with os.scandir("/") as entries:
-        return sorted(
-            entry.path
-            for entry in entries
-            if entry.is_dir(follow_symlinks=False) and entry.path not in (own, "/proc", "/sys", "/dev")
-        )
+        return sorted(entry.path for entry in entries if entry.is_dir() and entry.path not in (own, "/proc", "/sys"))
 
 
-def _configuration(directory: str, python: dict[str, str]) -> str:
+def _configuration(directory: str) -> str:
     """Whoever can reach this server is its user: it allows what that user may do anyway."""
-    policy = "\n".join(f"{key} = {_quoted(value)}" for key, value in python.items())
-    mounts = ", ".join(map(_quoted, _mountable(directory)))
+    policy = "\n".join(f"{key} = {_quoted(value)}" for key, value in _default_python().items())
+    pythons = ", ".join(map(_quoted, _python_places(directory)))
     return f"""\
 [server]
 listen = [{_quoted(f"unix:{directory}/s")}]
@@ -78,7 +77,8 @@ max_lifetime = "365d"
 [allow]
 executors = ["sandbox", "local"]
 network_host = true
-mounts = [{mounts}]
+mounts = [{_quoted(f"{directory}/{_EVERYTHING}")}]
+pythons = [{pythons}]
 [maxima]
 memory = "1024t"
 pids = 4194304
@@ -89,6 +89,9 @@ output = "1g"
 open_files = 1048576
 idle_timeout = "365d"
 max_lifetime = "365d"
+[log]
+level = "error"
+format = "text"
 """
 
 
@@ -96,16 +99,18 @@ def _inheritable() -> list[int]:
     """Descriptors that an exec would pass on. A server must not keep anybody's pipe open."""
     found = []
     for name in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(OSError):
+        try:
             if int(name) > 2 and os.get_inheritable(int(name)):
                 found.append(int(name))
+        except OSError:
+            pass  # the list's own, or closed by another thread
     return found
 
 
 class PrivateServer:
     """A server process, known by a pidfd. Safe to use from any thread."""
 
-    def __init__(self, python: dict[str, str]) -> None:
+    def __init__(self) -> None:
         program = find_program()
         self.owner = os.getpid()
         self.ready = False
@@ -115,7 +120,7 @@ class PrivateServer:
         self._directory = PrivateDirectory()
         self.socket = self._directory / "s"
         try:
-            config = self._directory.write("cella.toml", _configuration(self._directory.path, python))
+            config = self._directory.write("cella.toml", _configuration(self._directory.path))
             self._stderr, self._pid = self._spawn(program, config)
             try:
                 self._pidfd = os.pidfd_open(self._pid)
@@ -160,17 +165,22 @@ class PrivateServer:
 
     def listen(self) -> None:
         """Takes what it has said since. Knows afterwards whether it is ready."""
-        with self._lock, contextlib.suppress(OSError):
+        with self._lock:
             while self._stderr >= 0:
-                said = os.read(self._stderr, 65536)
+                try:
+                    said = os.read(self._stderr, 65536)
+                except OSError:
+                    return
                 if not said:
                     return
-                self.ready = self.ready or b"listening on" in self._words[-64:] + said
+                if not self.ready and _READY.encode() in self._words[-64:] + said:
+                    os.symlink("/", self._directory / _EVERYTHING)
+                    self.ready = True
                 self._words = (self._words + said)[-_LAST_WORDS:]
 
-    def died(self) -> Optional[str]:
-        """How it ended, with its last words; nothing while it lives."""
-        if self._end is None and self._has_ended(0):
+    def died(self, patience: float = 0.0) -> Optional[str]:
+        """How it ended, with its last words; nothing while it lives. One that is about to end has so many seconds."""
+        if self._end is None and self._has_ended(patience):
             self.listen()
             with self._lock:
                 self._end = self._end or self._how_it_ended()
@@ -184,19 +194,21 @@ class PrivateServer:
         return bool(poll.poll(seconds * 1000))
 
     def _how_it_ended(self) -> str:
-        words = self._words.decode("utf-8", "replace").strip()
+        lines = self._words.decode("utf-8", "replace").splitlines()
+        words = "\n".join(line for line in lines if line and not line.startswith(_READY))
         how = "ended"
-        # Somebody may have waited for every child of this process.
-        with contextlib.suppress(ChildProcessError):
+        try:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             if pid:
                 signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
                 how = f"was killed by signal {signal}" if signal else f"ended with {os.WEXITSTATUS(status)}"
+        except ChildProcessError:
+            pass  # somebody has waited for every child of this process
         return f"the private server {how}" + (f"; its last words: {words}" if words else "")
 
-    def error(self) -> Optional[CellaError]:
+    def error(self, patience: float = 0.0) -> Optional[CellaError]:
         """What to raise when it is gone. Whoever asks for a server next starts a new one."""
-        end = self.died()
+        end = self.died(patience)
         if end is None:
             return None
         forget(self)
@@ -218,8 +230,10 @@ class PrivateServer:
     def _signal(self, number: int) -> None:
         from signal import pidfd_send_signal
 
-        with contextlib.suppress(ProcessLookupError):
+        try:
             pidfd_send_signal(self._pidfd, number)
+        except ProcessLookupError:
+            pass
 
     def _close(self) -> None:
         with self._lock:
@@ -236,52 +250,49 @@ class PrivateServer:
         self._directory.disown()
 
 
-# One for each interpreter that was asked for by its path: a server has one that it trusts.
-_servers: dict[tuple[tuple[str, str], ...], PrivateServer] = {}
+_current: Optional[PrivateServer] = None
 _lock = allocate_lock()
 
 
-def private_server(python: Optional[dict[str, str]] = None) -> PrivateServer:
+def private_server() -> PrivateServer:
     """The server of this process, started now if there is none. It may not be ready yet."""
-    wanted = default_python() if python is None else python
-    key = tuple(sorted(wanted.items()))
+    global _current
     with _lock:
-        server = _servers.get(key)
-        if server is None or server.died() is not None:
-            if server is not None:
-                server.stop()
-            server = _servers[key] = PrivateServer(wanted)
-        return server
+        if _current is not None and _current.died() is not None:
+            _current.stop()
+            _current = None
+        if _current is None:
+            _current = PrivateServer()
+        return _current
 
 
 def forget(server: PrivateServer) -> None:
     """Removes what is left of one that died."""
+    global _current
     with _lock:
-        for key, known in list(_servers.items()):
-            if known is server:
-                del _servers[key]
-                server.stop()
+        if _current is server:
+            _current = None
+            server.stop()
 
 
-def stop_all() -> None:
-    """Ends the servers of this process. Runs that are on end with them."""
+def stop() -> None:
+    """Ends the server of this process, if there is one, with all that runs on it. A later use starts another."""
+    global _current
     with _lock:
-        servers = list(_servers.values())
-        _servers.clear()
-    for server in servers:
-        server.stop()
-    if servers:
-        sweep()
+        server, _current = _current, None
+        if server is not None:
+            server.stop()
+            sweep()
 
 
 def _forget_in_child() -> None:
     # Another thread may have held the lock at the fork, and nobody would ever release it here.
-    global _lock
+    global _current, _lock
     _lock = allocate_lock()
-    for server in _servers.values():
+    server, _current = _current, None
+    if server is not None:
         server.disown()
-    _servers.clear()
 
 
-atexit.register(stop_all)
+atexit.register(stop)
 os.register_at_fork(after_in_child=_forget_in_child)

@@ -94,18 +94,7 @@ class _Config:
                 document[word] = list(value) if isinstance(value, tuple) else value
         if limits:
             document["limits"] = limits
-        if local and os.path.isabs(document.get("python", "")):
-            del document["python"]  # by path: the private server that was chosen has it as its own
         return document
-
-    def interpreter(self) -> Optional[dict[str, str]]:
-        """For a private server: which Python it trusts by its path; nothing is the caller's own."""
-        python: Optional[str] = getattr(self, "python_version", None)
-        if python is None or not os.path.isabs(python):
-            return None
-        if getattr(self, "venv_dir", None) is not None:
-            raise ValueError("a virtual environment has its own interpreter: give python_version or venv_dir, not both")
-        return {"python": os.path.normpath(python)}
 
 
 @dataclass(frozen=True)
@@ -188,7 +177,7 @@ def _settle(config: Any) -> None:
 
 
 class Executor:
-    """Where code runs: `SandboxExecutor(SandboxConfig(...))`, or the fields directly, `SandboxExecutor(pids_limit=9)`."""
+    """Where code runs: `SandboxExecutor(SandboxConfig(...))`, or its fields: `SandboxExecutor(pids_limit=9)`."""
 
     _CONFIG: ClassVar[type]
     config: Any
@@ -203,10 +192,6 @@ class Executor:
     def policy(self, local: bool) -> dict[str, Any]:
         document: dict[str, Any] = self.config.policy(local)
         return document
-
-    def interpreter(self) -> Optional[dict[str, str]]:
-        found: Optional[dict[str, str]] = self.config.interpreter()
-        return found
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.config == other.config

@@ -10,7 +10,7 @@ from cella._http import header_line, quote, target
 from cella._transport.address import Address
 from cella._transport.aio import Turn, pause
 from cella._version import __version__, compatible
-from cella.errors import IncompatibleServer, ServerBusy
+from cella.errors import IncompatibleServer, NotFound, ServerBusy, SessionClosed
 from cella.result import Result
 
 TYPE_CHECKING = False
@@ -35,6 +35,13 @@ def _session_path(session: str, *rest: str) -> str:
 
 def _file_path(session: str, path: str) -> str:
     return _session_path(session, "files") + "/" + quote(path)
+
+
+async def _whole(answer: Answer) -> bytes:
+    try:
+        return await answer.read()
+    finally:
+        answer.release()
 
 
 class Client:
@@ -90,7 +97,11 @@ class Client:
     ) -> Any:
         if self._version is None:
             await self.check_version()
-        return await self._exchanges.ask(method, where, document, urgent=urgent, interrupted=interrupted)
+        try:
+            return await self._exchanges.ask(method, where, document, urgent=urgent, interrupted=interrupted)
+        except NotFound:
+            await self._check_session(where)
+            raise
 
     async def _begin(
         self, method: str, where: str, document: Optional[object] = None, extra: bytes = b"",
@@ -99,7 +110,23 @@ class Client:
         if self._version is None:
             await self.check_version()
         body = b"" if document is None else json.dumps(document, allow_nan=False).encode()
-        return await self._exchanges.begin(method, where, body, extra, interrupted)
+        try:
+            return await self._exchanges.begin(method, where, body, extra, interrupted)
+        except NotFound:
+            await self._check_session(where)
+            raise
+
+    async def _check_session(self, where: str) -> None:
+        """Something of a session is not there. If that is since the session is not, says so."""
+        parts = where.split("/")
+        if len(parts) < 5 or parts[2] != "sessions":
+            return
+        try:
+            session = await self._exchanges.ask("GET", "/".join(parts[:4]))
+        except NotFound:
+            raise SessionClosed("the session has ended: it was deleted") from None
+        if session.get("status") in ("closed", "lost"):
+            raise SessionClosed(f"the session has ended: {session.get('closed_because') or session['status']}")
 
     async def health(self) -> Document:
         answer: Document = await self._exchanges.ask("GET", "/health")
@@ -185,9 +212,8 @@ class Client:
     ) -> bytes:
         """A page of all that a run wrote, as bytes; nothing at the end."""
         where = _session_path(session, "runs", run, "output")
-        return await self._exchanges.fetch(
-            "GET", target(where, {"stream": stream, "offset": offset, "limit": limit})
-        )
+        answer = await self._begin("GET", target(where, {"stream": stream, "offset": offset, "limit": limit}))
+        return await _whole(answer)
 
     async def cancel_run(self, session: str, run: str) -> bool:
         """Ends a run that waits or is on. False: it had ended."""
@@ -273,7 +299,7 @@ class Client:
         return answer
 
     async def upload(self, session: str, path: str, content: Union[bytes, BinaryIO]) -> None:
-        await self._exchanges.fetch("PUT", _file_path(session, path), content)
+        await self._put(_file_path(session, path), content)
 
     async def download(self, session: str, path: str) -> Answer:
         """A file as it comes (`parts`). Release the answer."""
@@ -288,5 +314,12 @@ class Client:
 
     async def upload_archive(self, session: str, content: Union[bytes, BinaryIO], path: str = "") -> Document:
         where = target(_session_path(session, "archive"), {"path": path or None})
-        answer: Document = json.loads(await self._exchanges.fetch("PUT", where, content))
+        answer: Document = json.loads(await self._put(where, content))
         return answer
+
+    async def _put(self, where: str, content: Union[bytes, BinaryIO]) -> bytes:
+        try:
+            return await self._exchanges.fetch("PUT", where, content)
+        except NotFound:
+            await self._check_session(where)
+            raise

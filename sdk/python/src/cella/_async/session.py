@@ -55,7 +55,7 @@ class Session:
         if local and token is not None:
             raise ValueError("a token is for a server that has a url")
         # Before the imports: the server starts while they are made.
-        server = private_server(executor.interpreter() if executor is not None else None) if local else None
+        server = private_server() if local else None
 
         from cella._async.client import Client
         from cella._async.clients import shared_client

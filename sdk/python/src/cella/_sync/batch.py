@@ -81,7 +81,7 @@ def run_batch(
     wanted = [{"code": each} if isinstance(each, str) else dict(each) for each in snippets]
     at_once = max(1, min(concurrency if concurrency is not None else os.cpu_count() or 1, _MOST_AT_ONCE))
     local = client is None and url is None
-    server = private_server(executor.interpreter() if executor is not None else None) if local else None
+    server = private_server() if local else None
 
     from cella._sync.client import Client
     from cella._sync.clients import shared_client

@@ -215,9 +215,11 @@ class Exchanges:
             pass  # a refusal may come before all of a body was taken: what can still be read tells
 
     def broken(self, error: Exception) -> CellaError:
-        died = self._server.error() if self._server is not None else None
-        if died is not None:
-            return died
+        if self._server is not None:
+            # The kernel closes the connections of a process before it tells of its end.
+            died = self._server.error(0.0 if isinstance(error, TimeoutError) else 0.25)
+            if died is not None:
+                return died
         why = "it took too long" if isinstance(error, TimeoutError) else str(error) or "it ended without an answer"
         return ConnectionFailed(f"the connection to {self.address.text} failed: {why}")
 

@@ -1,0 +1,142 @@
+"""Threads and event loops: several at once, one after the other, and closed under a session."""
+
+import asyncio
+import gc
+import threading
+import warnings
+
+import cella
+import cella.sync
+import pytest
+
+
+def test_a_session_lives_through_several_loops():
+    session = cella.Session()
+    asyncio.run(session.run("x = 41"))
+    assert asyncio.run(session.run("x + 1")).value == "42"
+    asyncio.run(session.aclose())
+
+
+def test_a_loop_that_was_closed_under_a_session_leaves_no_connection_behind():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        session = cella.Session()
+        for _ in range(3):
+            loop = asyncio.new_event_loop()
+            assert loop.run_until_complete(session.run("1")).ok
+            loop.close()
+        pools = session.client._exchanges.pool._pools
+        asyncio.run(session.run("1"))
+        assert sum(not loop.is_closed() for loop in pools) == 0 and len(pools) <= 2
+        asyncio.run(session.aclose())
+        gc.collect()
+
+
+def test_a_loop_that_is_closed_in_the_middle_of_a_run_ends_the_run():
+    session = cella.Session()
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(session.run("x = 41"))
+    task = loop.create_task(session.run("while True: pass"))
+
+    async def is_running():
+        while (await session.info())["status"] != "running":
+            await asyncio.sleep(0.01)
+
+    loop.run_until_complete(is_running())
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        loop.run_until_complete(task)
+    loop.close()
+    assert asyncio.run(session.run("x + 1", timeout=5)).value == "42"
+    asyncio.run(session.aclose())
+
+
+def test_loops_in_several_threads_share_a_session():
+    session = cella.Session()
+    asyncio.run(session.open())
+    values = []
+
+    async def work(number):
+        for _ in range(5):
+            values.append((await session.run(f"{number}")).value)
+
+    threads = [threading.Thread(target=lambda n=n: asyncio.run(work(n))) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(values) == sorted(str(n) for n in range(6) for _ in range(5))
+    asyncio.run(session.aclose())
+
+
+def test_many_tasks_open_a_session_once():
+    async def main():
+        async with cella.Session() as other:
+            before = len((await other.client.list_sessions(limit=1000))["sessions"])
+            session = cella.Session()
+            results = await asyncio.gather(*(session.run(str(n)) for n in range(10)))
+            assert [result.value for result in results] == [str(n) for n in range(10)]
+            assert len((await other.client.list_sessions(limit=1000))["sessions"]) == before + 1
+            await session.aclose()
+
+    asyncio.run(main())
+
+
+def test_threads_share_a_session():
+    with cella.sync.Session() as session:
+        values = []
+
+        def work(number):
+            for _ in range(5):
+                values.append(session.run(f"{number}").value)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(values) == sorted(str(n) for n in range(8) for _ in range(5))
+
+
+def test_threads_that_use_the_first_session_at_once_start_one_server():
+    from children import run_script
+
+    said = run_script("""
+        import threading, cella.sync, cella._private_server as private
+        made = []
+        original = private.PrivateServer.__init__
+        private.PrivateServer.__init__ = lambda self: (made.append(1), original(self))[1]
+        values = []
+        def work():
+            with cella.sync.Session() as session:
+                values.append(session.run("1").value)
+        threads = [threading.Thread(target=work) for _ in range(10)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        print(len(made), values == ["1"] * 10)
+    """)
+    assert said == ["1 True"]
+
+
+def test_more_requests_than_connections_wait_and_what_stops_them_does_not():
+    from cella._transport import aio
+
+    async def main():
+        async with cella.Session() as blocked, cella.Session() as free:
+            places, aio._MOST_BUSY = aio._MOST_BUSY, 3
+            blocked.client._exchanges.pool.close()
+            try:
+                runs = [asyncio.ensure_future(blocked.run("import time; time.sleep(100)")) for _ in range(3)]
+                while len((await free.client.list_runs(blocked.id))["runs"]) < 3:
+                    await asyncio.sleep(0.01)
+                waiting = asyncio.ensure_future(free.run("'my turn'"))
+                await asyncio.sleep(0.05)
+                assert not waiting.done()
+                assert await blocked.cancel() == 3
+                assert (await asyncio.wait_for(waiting, 20)).value == "'my turn'"
+                await asyncio.gather(*runs)
+            finally:
+                aio._MOST_BUSY = places
+                blocked.client._exchanges.pool.close()
+
+    asyncio.run(main())

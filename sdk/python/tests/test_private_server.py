@@ -1,0 +1,364 @@
+"""The private server: one for each process, found, started, and gone with its owner whatever happens."""
+
+import os
+import pathlib
+import signal
+import stat
+import sys
+
+import cella
+import cella.sync
+import pytest
+from children import Child, run_script
+from support.leftovers import cgroups_of, processes_with
+from support.running import wait_until
+
+PLACES = [os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm", os.environ.get("TMPDIR"), "/tmp", "/var/tmp"]
+START = """
+    import cella.sync, cella._private_server as private
+    session = cella.sync.Session()
+    session.run("1")
+    print("directory", private._current._directory.path, flush=True)
+    print("server", private._current._pid, flush=True)
+"""
+SWEEP_ALL = """
+    import cella._private_directory as directories
+    directories._SETTLED_AFTER = -1
+"""
+SPIN = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass', '{}'])"
+
+
+def directories():
+    return {
+        str(path)
+        for place in set(filter(None, PLACES)) if os.path.isdir(place)
+        for path in pathlib.Path(place).glob(f"cella-py-{os.geteuid()}-*")
+    }
+
+
+def assert_gone(child, family, directory, server):
+    family.assert_gone(10)
+    assert not os.path.exists(directory)
+    assert cgroups_of([server]) == []
+
+
+def test_one_server_serves_all_sessions_of_a_process_and_both_twins():
+    said = run_script("""
+        import asyncio, cella, cella.sync, cella._private_server as private
+        with cella.sync.Session() as one, cella.sync.Session() as two:
+            assert one.run("1").ok and two.run("1").ok
+            first = private._current._pid
+
+            async def main():
+                async with cella.Session() as three:
+                    assert (await three.run("1")).ok
+
+            asyncio.run(main())
+            assert private._current._pid == first
+        print("same")
+    """)
+    assert said == ["same"]
+
+
+def test_only_its_user_can_reach_it():
+    with Child(START + "    input()") as child:
+        directory = child.answer("directory")
+        assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
+        assert os.stat(directory).st_uid == os.geteuid()
+        child.tell()
+        assert child.finish() == 0, child.describe()
+        assert not os.path.exists(directory)
+
+
+def test_nothing_stays_after_an_ordinary_end():
+    with Child(START + "    input()") as child:
+        directory, server = child.answer("directory"), child.answer("server")
+        family = child.family()
+        assert int(server) in family.members
+        child.tell()
+        assert child.finish() == 0, child.describe()
+        assert_gone(child, family, directory, server)
+
+
+@pytest.mark.parametrize("ending", ["", "raise LookupError", "import sys; sys.exit(3)"], ids=["end", "raise", "exit"])
+def test_an_end_with_runs_in_flight_is_bounded_and_leaves_nothing(ending):
+    script = START + f"""
+    import threading
+    run = threading.Thread(target=session.run, args=({SPIN.format('in-flight')!r},), daemon=True)
+    run.start()
+    session.start("1")
+    input()
+    {ending}
+    """
+    with Child(script) as child:
+        directory, server = child.answer("directory"), child.answer("server")
+        assert wait_until(lambda: processes_with("in-flight"), 20), child.describe()
+        family = child.family()
+        child.tell()
+        child.finish(20)
+        assert_gone(child, family, directory, server)
+        assert not processes_with("in-flight")
+
+
+def test_an_asyncio_program_that_ends_with_runs_in_flight_leaves_nothing():
+    script = f"""
+        import asyncio, cella
+        async def main():
+            session = cella.Session()
+            await session.open()
+            asyncio.ensure_future(session.run({SPIN.format('aio-flight')!r}))
+            await asyncio.get_running_loop().run_in_executor(None, input)
+        asyncio.run(main())
+    """
+    with Child(script) as child:
+        assert wait_until(lambda: processes_with("while True: pass\0aio-flight"), 20), child.describe()
+        family = child.family()
+        child.tell()
+        assert child.finish(20) == 0, child.describe()
+        family.assert_gone(10)
+    assert not processes_with("while True: pass\0aio-flight")
+
+
+def test_it_dies_with_a_parent_that_is_killed_and_the_next_one_removes_what_stays():
+    with Child(START + f"    session.run({SPIN.format('killed-parent')!r})") as child:
+        directory, server = child.answer("directory"), child.answer("server")
+        assert wait_until(lambda: processes_with("while True: pass\0killed-parent"), 20)
+        family = child.family()
+        os.kill(child.pid, signal.SIGKILL)
+        child.finish()
+        family.assert_gone(10)
+        assert cgroups_of([server]) == []
+    assert not processes_with("while True: pass\0killed-parent")
+    # Too young to be taken for abandoned: a directory that is just being made looks the same.
+    run_script(START)
+    assert os.path.exists(directory)
+    run_script(SWEEP_ALL + START)
+    assert not os.path.exists(directory)
+
+
+def test_a_sweep_leaves_the_living_alone():
+    with Child(START + "    input(); session.run('1'); print('alive')") as child:
+        directory = child.answer("directory")
+        run_script(SWEEP_ALL + START)
+        assert os.path.exists(directory)
+        child.tell()
+        assert child.finish() == 0, child.describe()
+        assert "alive" in child.said
+
+
+def test_a_server_that_died_is_told_and_the_next_session_starts_another(tmp_path):
+    said = run_script("""
+        import os, signal, cella, cella.sync, cella._private_server as private
+        session = cella.sync.Session()
+        session.run("1")
+        first = private._current
+        os.kill(first._pid, signal.SIGKILL)
+        for _ in range(2):
+            try:
+                session.run("1")
+            except cella.ServerDied as error:
+                print(error)
+        assert not os.path.exists(first._directory.path)
+        session.close()
+        with cella.sync.Session() as another:
+            print(another.run("6 * 7").value)
+        assert private._current is not first
+    """)
+    assert len(said) == 3 and said[2] == "42"
+    assert "was killed by signal 9" in said[0] and "new session starts a new one" in said[0]
+
+
+def test_a_server_that_dies_in_the_middle_of_a_run_is_told(twin):
+    said = run_script(f"""
+        import asyncio, os, signal, threading, time, cella, cella.sync, cella._private_server as private
+        class End(threading.Thread):
+            def run(self):
+                started.wait(20)
+                os.kill(private._current._pid, signal.SIGKILL)
+        started = threading.Event()
+        End().start()
+        CODE = "print('on', flush=True)\\nwhile True: pass"
+        try:
+            if {twin.name!r} == "sync":
+                with cella.sync.Session() as session:
+                    session.run(CODE, on_stdout=lambda text: started.set())
+            else:
+                async def main():
+                    async with cella.Session() as session:
+                        await session.run(CODE, on_stdout=lambda text: started.set())
+                asyncio.run(main())
+        except cella.ServerDied as error:
+            print("told")
+    """)
+    assert said == ["told"]
+
+
+def test_a_server_that_does_not_start_tells_its_last_words(tmp_path):
+    program = tmp_path / "cella"
+    program.write_text("#!/bin/sh\necho the last words >&2\nexit 7\n")
+    program.chmod(0o755)
+    before = directories()
+    said = run_script("""
+        import cella, cella.sync
+        for _ in range(2):
+            try:
+                cella.sync.Session().run("1")
+            except cella.ServerStartError as error:
+                print(error)
+    """, env={"CELLA_BIN": str(program)})
+    assert len(said) == 2 and all("ended with 7" in line and "the last words" in line for line in said)
+    assert directories() == before
+
+
+def test_a_program_that_cannot_be_started_is_told(tmp_path):
+    program = tmp_path / "cella"
+    program.write_bytes(b"\x7fELF this is none")
+    program.chmod(0o755)
+    before = directories()
+    said = run_script("""
+        import cella, cella.sync
+        try:
+            cella.sync.Session().run("1")
+        except cella.ServerStartError as error:
+            print(error)
+    """, env={"CELLA_BIN": str(program)})
+    assert len(said) == 1 and "cannot be started" in said[0] and str(program) in said[0]
+    assert directories() == before
+
+
+def test_no_program_is_told_with_the_remedy(tmp_path):
+    said = run_script("""
+        import os, cella, cella.sync
+        os.environ.pop("CELLA_BIN")
+        try:
+            cella.sync.Session()
+        except cella.ProgramNotFound as error:
+            print(error)
+    """, env={"PATH": str(tmp_path)})
+    assert len(said) == 1 and "CELLA_BIN" in said[0] and os.uname().machine in said[0]
+
+
+def test_a_wrong_name_of_the_program_is_told():
+    said = run_script("""
+        import cella, cella.sync
+        try:
+            cella.sync.Session()
+        except cella.ProgramNotFound as error:
+            print(error)
+    """, env={"CELLA_BIN": "/nowhere/cella"})
+    assert said == ["CELLA_BIN names '/nowhere/cella', which is no program: correct it, or unset it"]
+
+
+def test_the_program_is_also_found_on_path_but_not_our_own_command(tmp_path):
+    (tmp_path / "cella").write_text(f"#!{sys.executable}\nraise SystemExit(99)\n")
+    (tmp_path / "cella").chmod(0o755)
+    binary = pathlib.Path(os.environ["CELLA_BIN"])
+    said = run_script("""
+        import os
+        os.environ.pop("CELLA_BIN")
+        from cella._programs import find_program
+        print(find_program())
+    """, env={"PATH": f"{tmp_path}:{binary.parent}"})
+    assert said == [str(binary)]
+
+
+def test_a_temporary_directory_whose_name_is_too_long_is_passed_over(tmp_path):
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    environment = {"TMPDIR": str(long), "XDG_RUNTIME_DIR": str(long)}
+    said = run_script(START, env=environment)
+    assert said and str(long) not in said[0]
+
+
+def test_where_no_directory_can_be_made_the_remedy_is_told(tmp_path):
+    said = run_script("""
+        import cella, cella.sync, cella._private_directory as directories
+        directories._candidates = lambda: iter(["/proc", "/" + "x" * 120])
+        try:
+            cella.sync.Session()
+        except cella.ServerStartError as error:
+            print(error)
+    """)
+    assert len(said) == 1 and "TMPDIR" in said[0] and "too long" in said[0]
+
+
+def test_a_home_that_cannot_be_written_is_no_trouble(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    home.chmod(0o500)
+    said = run_script(START + "    print(session.run('6 * 7').value)", env={"HOME": "/proc/nowhere"})
+    assert said[-1] == "42"
+    said = run_script(START + "    print(session.run('6 * 7').value)", env={"HOME": str(home)})
+    assert said[-1] == "42"
+
+
+def test_it_keeps_no_descriptor_of_its_parent_open():
+    said = run_script("""
+        import os, cella.sync
+        reading, writing = os.pipe()
+        os.set_inheritable(writing, True)
+        session = cella.sync.Session()
+        session.run("1")
+        os.close(writing)
+        os.set_blocking(reading, False)
+        print("end" if os.read(reading, 1) == b"" else "open")
+    """)
+    assert said == ["end"]
+
+
+def test_it_does_not_speak_for_the_service_that_its_parent_is(tmp_path):
+    said = run_script(f"""
+        import os, socket, cella.sync
+        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        notify.bind({str(tmp_path / 'notify')!r})
+        notify.setblocking(False)
+        os.environ["NOTIFY_SOCKET"] = {str(tmp_path / 'notify')!r}
+        cella.sync.Session().run("1")
+        try:
+            print(notify.recv(100))
+        except BlockingIOError:
+            print("silent")
+    """)
+    assert said == ["silent"]
+
+
+def test_a_user_who_waits_for_all_children_is_no_trouble():
+    said = run_script("""
+        import os, signal, cella, cella.sync, cella._private_server as private
+        session = cella.sync.Session()
+        session.run("1")
+        os.kill(private._current._pid, signal.SIGKILL)
+        os.wait()
+        try:
+            session.run("1")
+        except cella.ServerDied as error:
+            print("told")
+        print(cella.sync.Session().run("1").value)
+    """)
+    assert said == ["told", "1"]
+
+
+def test_the_synchronous_twin_does_not_import_asyncio_nor_what_costs_much():
+    said = run_script("""
+        import sys
+        from cella.sync import Session
+        with Session() as session:
+            session.run("1")
+        heavy = ("asyncio", "subprocess", "dataclasses", "inspect", "typing", "threading", "http.client", "tempfile",
+                 "shutil", "ssl", "email")
+        print([name for name in heavy if name in sys.modules])
+    """)
+    assert said == ["[]"]
+
+
+def test_the_server_is_started_before_the_rest_is_imported():
+    said = run_script("""
+        import sys
+        from cella.sync import Session
+        import cella._private_server as private
+        start = private.PrivateServer._spawn
+        private.PrivateServer._spawn = lambda *words: (print([n for n in ("json", "socket", "re", "enum")
+                                                              if n in sys.modules]), start(*words))[1]
+        Session()
+    """)
+    assert said == ["[]"]

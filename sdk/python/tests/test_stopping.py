@@ -1,0 +1,222 @@
+"""Cancel, interrupt, Ctrl-C: the run really ends, and the session stays."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+
+import cella
+import cella.sync
+import pytest
+from children import Child
+from support.leftovers import processes_with
+from support.running import wait_until
+
+# A child process of the guest, which is found from outside by its argument.
+SPIN = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'while True: pass', '{token}'])"
+FOREVER = "x = 1\nprint('on', flush=True)\nimport time\nwhile True: time.sleep(0.01)"
+
+
+def spinning(token):
+    return SPIN.format(token=token)
+
+
+def test_a_cancelled_task_kills_the_run_and_keeps_the_session():
+    async def main():
+        async with cella.Session() as session:
+            await session.run("x = 41")
+            task = asyncio.ensure_future(session.run(spinning("cancelled-task")))
+            while not processes_with("cancelled-task"):
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            start = time.monotonic()
+            while processes_with("cancelled-task"):
+                assert time.monotonic() - start < 5
+                await asyncio.sleep(0.01)
+            assert (await session.run("x + 1", timeout=5)).value == "42"
+
+    asyncio.run(main())
+
+
+def test_a_wait_that_takes_too_long_kills_the_run():
+    async def main():
+        async with cella.Session() as session:
+            await session.run("x = 41")
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(session.run(spinning("too-long")), 0.5)
+            assert (await session.run("x + 1", timeout=5)).value == "42"
+            assert not processes_with("too-long")
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_stream_kills_the_run_and_keeps_the_session():
+    async def main():
+        async with cella.Session() as session:
+            await session.run("x = 41")
+
+            async def follow(seen):
+                async for event in session.stream(FOREVER):
+                    seen.append(event.type)
+
+            seen = []
+            task = asyncio.ensure_future(follow(seen))
+            while "stdout" not in seen:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await session.run("x", timeout=5)).value in ("1", "41")
+
+    asyncio.run(main())
+
+
+def test_leaving_a_stream_ends_the_run(twin, session, wait):
+    stream = session.stream(FOREVER)
+    for event in twin.each(stream):
+        if event.type == "stdout":
+            break
+    twin.close(stream)
+    assert wait(session.run("'next'", timeout=5)).value == "'next'"
+
+
+def in_thread(work):
+    """A thread whose answer can be waited for."""
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(work()))
+    thread.start()
+
+    def answer():
+        thread.join(20)
+        assert not thread.is_alive()
+        return answers[0]
+
+    return answer
+
+
+def test_cancel_from_another_thread(open_session, wait, twin):
+    session = open_session()
+    wait(session.run("x = 41"))
+    on = threading.Event()
+
+    def cancel():
+        assert on.wait(20)
+        if twin.name == "sync":
+            return session.cancel()
+        return asyncio.run(session.cancel())
+
+    answer = in_thread(cancel)
+    result = wait(session.run(FOREVER, on_stdout=lambda text: on.set()))
+    assert answer() == 1
+    assert (result.status, result.exit_code) == ("cancelled", 125)
+    assert wait(session.run("'alive'")).value == "'alive'"
+
+
+def test_cancel_ends_also_runs_that_wait(session, wait):
+    runs = [wait(session.start(FOREVER)) for _ in range(4)]
+    assert wait(session.cancel()) == 4
+    assert [wait(run.result()).status for run in runs] == ["cancelled"] * 4
+    assert wait(session.cancel()) == 0
+    assert wait(session.run("1")).ok
+
+
+def test_a_stream_that_is_cancelled_before_its_turn_has_a_result():
+    async def main():
+        async with cella.Session() as session:
+            first = await session.start(FOREVER)
+            stream = session.stream("2")
+
+            async def follow():
+                return [event.type async for event in stream]
+
+            task = asyncio.ensure_future(follow())
+            while len((await session.client.list_runs(session.id))["runs"]) < 2:
+                await asyncio.sleep(0.01)
+            waiting = [run["id"] for run in (await session.client.list_runs(session.id))["runs"] if run["id"] != first.id]
+            assert await session.client.cancel_run(session.id, waiting[0])
+            await asyncio.wait_for(task, 10)
+            assert stream.result.status == "cancelled"
+            await first.cancel()
+
+    asyncio.run(main())
+
+
+def test_interrupt_keeps_the_state(session, wait, twin):
+    def interrupt():
+        assert on.wait(20)
+        return session.interrupt() if twin.name == "sync" else asyncio.run(session.interrupt())
+
+    on = threading.Event()
+    answer = in_thread(interrupt)
+    result = wait(session.run(FOREVER, on_stdout=lambda text: on.set()))
+    assert answer() is True
+    assert (result.status, result.error.name, result.state) == ("error", "KeyboardInterrupt", "kept")
+    assert wait(session.run("x")).value == "1"
+    assert wait(session.interrupt()) is False
+
+
+CTRL_C = """
+    import cella.sync
+    session = cella.sync.Session()
+    session.run("x = 41")
+    try:
+        session.run(%r%s)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    print("value", session.run("x + 1").value, flush=True)
+    session.close()
+"""
+
+
+@pytest.mark.parametrize("how", ["", ", on_stderr=print"], ids=["plain", "stream"])
+def test_ctrl_c_interrupts_the_run_and_the_session_is_kept(how):
+    code = "import subprocess, sys\nx += 1\nsubprocess.run([sys.executable, '-c', 'while True: pass', 'ctrl-c-token'])"
+    with Child(CTRL_C % (code, how)) as child:
+        assert wait_until(lambda: processes_with("while True: pass\0ctrl-c-token"), 20), child.describe()
+        os.kill(child.pid, signal.SIGINT)
+        assert child.answer("value") == "43"
+        assert child.finish() == 0, child.describe()
+        assert "interrupted" in child.said
+    assert wait_until(lambda: not processes_with("ctrl-c-token"), 5)
+
+
+def test_ctrl_c_for_code_that_does_not_listen_still_ends_soon():
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nopen('on', 'w')\nwhile True: pass"
+    with Child(CTRL_C % (code + "  # deaf-token", "")) as child:
+        # The run is on when the server has work to do; a moment earlier is as good.
+        child_on = wait_until(lambda: any(b"serve" in words for words in child.family().words.values()), 20)
+        assert child_on
+        time.sleep(1.0)
+        start = time.monotonic()
+        os.kill(child.pid, signal.SIGINT)
+        assert child.answer("value") == "42"
+        assert time.monotonic() - start < 15
+        assert child.finish() == 0, child.describe()
+
+
+def test_a_session_that_is_closed_says_so(twin, wait):
+    session = twin.api.Session()
+    wait(session.run("1"))
+    twin.close(session)
+    twin.close(session)
+    with pytest.raises(cella.SessionClosed, match="closed"):
+        wait(session.run("1"))
+
+
+def test_closing_ends_what_runs(twin, wait):
+    session = twin.api.Session()
+    wait(session.start(spinning("closing")))
+    assert wait_until(lambda: processes_with("closing"), 10)
+    twin.close(session)
+    assert wait_until(lambda: not processes_with("closing"), 5)
+
+
+def test_a_session_that_ended_by_its_own_limit_says_so(open_session, wait):
+    session = open_session(cella.SandboxExecutor(idle_timeout="300ms"))
+    wait(session.run("1"))
+    assert wait_until(lambda: wait(session.client.get_session(session.id))["status"] == "closed", 10)
+    with pytest.raises(cella.SessionClosed, match="ended"):
+        wait(session.run("1"))
