@@ -12,7 +12,8 @@ from lab import Lab, execute
 
 
 def test_output_that_is_not_utf8(ours: Lab) -> None:
-    result = ours.python("import sys\nsys.stdout.buffer.write(b'a\\xff\\xfeb\\n')\nsys.stderr.buffer.write(b'\\x80\\n')")
+    code = "import sys\nsys.stdout.buffer.write(b'a\\xff\\xfeb\\n')\nsys.stderr.buffer.write(b'\\x80\\n')"
+    result = ours.python(code)
     assert (result.exit_code, result.output) == (0, "\ufffd\na\ufffd\ufffdb\n")
 
 
@@ -34,7 +35,8 @@ def test_the_same_code_many_times_at_once(ours: Lab) -> None:
 def test_two_executors_may_share_a_directory_and_a_name(ours: Lab) -> None:
     async def go() -> set[str]:
         async with ours.make() as one, ours.make() as two:
-            block = ("python", "# filename: shared.py\nimport time\ntime.sleep(0.2)\nprint(open('shared.py').readline())")
+            code = "# filename: shared.py\nimport time\ntime.sleep(0.2)\nprint(open('shared.py').readline())"
+            block = ("python", code)
             return {result.output for result in await asyncio.gather(execute(one, block), execute(two, block))}
 
     assert asyncio.run(go()) == {"# filename: shared.py\n\n"}

@@ -41,8 +41,8 @@ def test_the_form_of_what_is_written(lab: Lab) -> None:
     model = lab.make(timeout=7).dump_component()
     assert (model.component_type, model.version, model.component_version) == ("code_executor", 1, 1)
     assert model.label == lab.type.__name__ and model.provider.endswith(f".{lab.type.__name__}")
-    expected = {"timeout": 7, "work_dir": str(lab.work_dir), "functions_module": "functions", "cleanup_temp_files": True}
-    assert expected.items() <= model.config.items()
+    assert (model.config["timeout"], model.config["work_dir"]) == (7, str(lab.work_dir))
+    assert (model.config["functions_module"], model.config["cleanup_temp_files"]) == ("functions", True)
 
 
 @pytest.mark.parametrize("ours", OURS, indirect=True)

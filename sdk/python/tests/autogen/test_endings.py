@@ -1,5 +1,5 @@
-"""Ends from outside: the time-out, AutoGen's cancellation, the owner's task, stop. For ours only: AutoGen's own executor
-loses the output, kills one process of the tree or none, and waits for it without a bound."""
+"""Ends from outside: the time-out, AutoGen's cancellation, the owner's task, stop. For ours only: AutoGen's own
+executor loses the output, kills one process of the tree or none, and waits for it without a bound."""
 
 from __future__ import annotations
 
@@ -174,8 +174,8 @@ def test_stop_ends_what_is_on_before_its_directory_goes(ours: Lab, mark: str) ->
 
 def test_a_child_that_keeps_the_output_open_does_not_delay_the_end(ours: Lab, mark: str) -> None:
     began = time.monotonic()
-    code = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', '{mark}'])\nprint('done')"
-    result = ours.python(code, timeout=20)
+    code = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', '{mark}'])"
+    result = ours.python(code + "\nprint('done')", timeout=20)
     assert (result.exit_code, result.output) == (0, "done\n")
     assert time.monotonic() - began < 10
     assert_no_process(mark)

@@ -69,7 +69,8 @@ def test_a_named_file_replaces_what_was_there(lab: Lab) -> None:
 
 
 def test_a_later_block_can_use_an_earlier_ones_file(lab: Lab) -> None:
-    result = lab.run(("python", "# filename: helper.py\ndef f(): return 42"), ("python", "import helper\nprint(helper.f())"))
+    user = "import helper\nprint(helper.f())"
+    result = lab.run(("python", "# filename: helper.py\ndef f(): return 42"), ("python", user))
     assert (result.exit_code, result.output) == (0, "42\n")
 
 
@@ -104,12 +105,13 @@ def test_an_absolute_name_inside_is_taken(lab: Lab) -> None:
 @pytest.mark.parametrize("name", ["../out.py", "/out.py", "sub/../../out.py", "/etc/passwd", "link/out.py"])
 def test_names_outside_are_refused(lab: Lab, tmp_path: pathlib.Path, name: str) -> None:
     (lab.work_dir / "link").symlink_to(tmp_path)
-    result = lab.run(("python", "print('before')"), ("python", f"# filename: {name}\nprint('ran')"), cleanup_temp_files=False)
+    blocks = ("python", "print('before')"), ("python", f"# filename: {name}\nprint('ran')")
+    result = lab.run(*blocks, cleanup_temp_files=False)
     assert (result.exit_code, result.output, result.code_file) == (1, "Filename is not in the workspace", None)
     assert not (tmp_path / "out.py").exists()
 
 
-@pytest.mark.parametrize("code", ["#filename: x.py", "# Filename: x.py", "print(1) # filename: x.py", "#  filename: x.py"])
+@pytest.mark.parametrize("code", ["#filename: x.py", "# Filename: x.py", "1 # filename: x.py", "#  filename: x.py"])
 def test_lines_that_name_nothing(lab: Lab, code: str) -> None:
     result = lab.python(code, cleanup_temp_files=False)
     assert result.exit_code == 0 and lab.files() == [expected_name(code, "py")]

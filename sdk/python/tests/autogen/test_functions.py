@@ -52,7 +52,7 @@ def test_the_result_is_that_of_the_code_alone(lab: Lab) -> None:
 
 
 def test_a_module_that_does_not_load_is_an_error(lab: Lab) -> None:
-    with pytest.raises(ValueError, match="(?s)Functions failed to load: .*a_module_that_nobody_has"):
+    with pytest.raises(ValueError, match=r"(?s)Functions failed to load: .*a_module_that_nobody_has"):
         call(lab, [user_functions.fails_to_load], "print(1)")
 
 
@@ -181,7 +181,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
         file.writestr("{name}.py", "answer = 42\\n")
         info = "{name}-1.dist-info"
         file.writestr(info + "/METADATA", "Metadata-Version: 2.1\\nName: {name}\\nVersion: 1\\n")
-        file.writestr(info + "/WHEEL", "Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        file.writestr(info + "/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
         file.writestr(info + "/RECORD", "")
     return wheel
 """

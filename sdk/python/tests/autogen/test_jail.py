@@ -8,10 +8,12 @@ import os
 import pathlib
 import secrets
 import socket
-from typing import Iterator
+from collections.abc import Iterator
 
 import pytest
 from lab import Lab, assert_no_process, execute, processes_with
+
+from cella import Mount
 
 
 @contextlib.contextmanager
@@ -65,10 +67,10 @@ def test_memory(sandbox: Lab) -> None:
 
 
 def test_processes(sandbox: Lab) -> None:
-    code = "import subprocess\nhere = [subprocess.Popen(['sleep', '5']) for _ in range(40)]\nprint('all')"
-    assert sandbox.python(code).output == "all\n"
+    code = "import subprocess\nhere = [subprocess.Popen(['sleep', '5']) for _ in range(40)]\nprint('every one')"
+    assert sandbox.python(code).output == "every one\n"
     result = sandbox.python(code, pids_limit=20)
-    assert result.exit_code != 0 and "all" not in result.output
+    assert result.exit_code != 0 and "every one" not in result.output
 
 
 def test_what_is_named_gets_in(sandbox: Lab, tmp_path: pathlib.Path) -> None:
@@ -82,7 +84,7 @@ print(os.environ['NAMED'], open('/data/x').read())
 open('/data/y', 'w')
 """
         result = sandbox.python(
-            code, network_disabled=False, env={"NAMED": "value"}, mounts=[{"source": str(tmp_path / "data"), "target": "/data"}]
+            code, network_disabled=False, env={"NAMED": "value"}, mounts=[Mount(str(tmp_path / "data"), "/data")]
         )
     assert result.output.endswith("value data\n") and "Read-only file system" in result.output
 

@@ -45,7 +45,7 @@ def test_the_supported_languages_are_told(lab: Lab) -> None:
 @pytest.mark.skipif(bool(shutil.which("pwsh") or shutil.which("powershell")), reason="PowerShell is here: it runs")
 @pytest.mark.parametrize("name", ["pwsh", "powershell", "ps1"])
 def test_powershell_that_is_not_there_is_an_error_with_the_remedy(lab: Lab, name: str) -> None:
-    with pytest.raises(ValueError, match="Powershell or pwsh is not installed. Please install one of them."):
+    with pytest.raises(ValueError, match=r"Powershell or pwsh is not installed\. Please install one of them\."):
         lab.run((name, "Write-Output 42"))
 
 

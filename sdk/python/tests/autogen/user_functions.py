@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable
 
-from autogen_core.code_executor import Alias, FunctionWithRequirements, ImportFromModule, with_requirements
+from autogen_core.code_executor import Alias, FunctionWithRequirements, Import, ImportFromModule, with_requirements
 
 
 def add(a: int, b: int) -> int:
@@ -17,10 +17,13 @@ def no_words(x, *rest, key=None):  # type: ignore[no-untyped-def]
     return x
 
 
-@with_requirements(global_imports=["json", Alias("math", "m"), ImportFromModule("os.path", ("join", Alias("sep", "slash")))])
+IMPORTS: list[Import] = ["json", Alias("math", "m"), ImportFromModule("os.path", ("join", Alias("sep", "slash")))]
+
+
+@with_requirements(global_imports=IMPORTS)
 def needs_imports(x: float) -> str:
     """Uses modules that its own file does not import."""
-    return json.dumps([m.floor(x), join("a", "b"), slash])  # type: ignore[name-defined]  # noqa: F821
+    return str(json.dumps([m.floor(x), join("a", "b"), slash]))  # type: ignore[name-defined]  # noqa: F821
 
 
 def traced(label: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -51,7 +54,7 @@ def make_nested() -> Callable[[int], int]:
 
 
 def broken_at_import(x: int = 1 // 1) -> int:
-    return undefined_name  # type: ignore[name-defined]  # noqa: F821
+    return int(undefined_name)  # type: ignore[name-defined]  # noqa: F821
 
 
 from_text = FunctionWithRequirements.from_str(

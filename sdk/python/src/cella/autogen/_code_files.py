@@ -9,8 +9,8 @@ import os
 import secrets
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 from ._blocks import NotInWorkspace
 

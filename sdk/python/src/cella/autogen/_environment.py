@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import re
 import venv
+from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Mapping
+
+from cella.config import Mount
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Of a policy document.
 _MOST_VARIABLES = 250
 _MOST_BYTES = 63 << 10
+# Where pip looks for indexes and certificates, besides PIP_*.
+_PIP_READS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 
 
 def passed_on(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those that a program can make use of. Names that no shell takes (exported functions of bash) and values that are no
-    text stay behind."""
+    """Those that a program can make use of. Names that no shell takes (exported functions of bash) and values that are
+    no text stay behind."""
     taken = {name: value for name, value in variables.items() if _NAME.fullmatch(name) and _is_text(value)}
     size = sum(len(name) + len(value.encode()) + 2 for name, value in taken.items())
     if len(taken) > _MOST_VARIABLES or size > _MOST_BYTES:
@@ -30,8 +34,7 @@ def passed_on(variables: Mapping[str, str]) -> dict[str, str]:
 def virtual_env_dir(context: SimpleNamespace | None) -> str | None:
     if context is None:
         return None
-    directory = getattr(context, "env_dir", None) or os.path.dirname(os.path.abspath(context.bin_path))
-    return os.path.abspath(directory)
+    return os.path.abspath(str(context.env_dir))
 
 
 def virtual_env_at(directory: str | None) -> SimpleNamespace | None:
@@ -49,26 +52,16 @@ def _is_text(value: str) -> bool:
     return "\0" not in value
 
 
-# Where pip looks for indexes and certificates, besides PIP_*.
-_PIP_READS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
-
-
-def pip_needs() -> tuple[dict[str, str], list[dict[str, str]]]:
+def pip_needs() -> tuple[dict[str, str], list[Mount]]:
     """Variables and files of the host that its pip goes by, for a pip that sees nothing else of the host."""
-    env = {
-        name: value
-        for name, value in passed_on(
-            {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name.upper() in _PIP_READS}
-        ).items()
-    }
+    env = passed_on(
+        {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name.upper() in _PIP_READS}
+    )
     if "PIP_CONFIG_FILE" not in env:
         for path in ("~/.config/pip/pip.conf", "~/.pip/pip.conf", "/etc/pip.conf"):
             if os.path.isfile(os.path.expanduser(path)):
                 env["PIP_CONFIG_FILE"] = os.path.expanduser(path)
                 break
-    mounts = []
-    for value in env.values():
-        if os.path.isabs(value) and os.path.exists(value) and not value.startswith(("/usr/", "/etc/ssl/")):
-            real = os.path.realpath(value)
-            mounts.append({"source": real, "target": value})
-    return env, mounts
+    named = dict.fromkeys(value for value in env.values() if os.path.isabs(value) and os.path.exists(value))
+    # A jail has these anyway.
+    return env, [Mount(path, path) for path in named if not path.startswith(("/usr/", "/etc/ssl/"))]

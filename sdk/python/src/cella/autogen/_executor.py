@@ -11,19 +11,22 @@ import tempfile
 import warnings
 import weakref
 from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar, Iterator, Sequence
+from typing import Any, ClassVar
 
 from autogen_core import CancellationToken
 from autogen_core.code_executor import CodeBlock, CodeExecutor
+
+from cella.result import Result
 
 from ._blocks import SUPPORTED_LANGUAGES, NotInWorkspace, command_of, file_of, normal_language, quiet_pip, to_bytes
 from ._cancellation import Cancelled
 from ._code_files import CodeFiles
 from ._functions import PROMPT_TEMPLATE, UserFunction, module_text, name_of, packages_of, prompt
 from ._places import Place, Places
-from ._results import CANCELLED, TIMEOUT, CommandLineCodeResult, exit_code_of, text_of
+from ._results import CANCELLED, CommandLineCodeResult, exit_code_of, text_of
 
 _logger = logging.getLogger(__name__)
 
@@ -187,7 +190,9 @@ class CommandLineExecutor(CodeExecutor):
     async def _set_up_functions(self, call: _Call) -> None:
         root = self.work_dir.resolve()
         text = module_text(self._functions)
-        CodeFiles(root).write(Path(f"{self._functions_module}.py"), to_bytes(text))
+        module = CodeFiles(root)
+        module.write(Path(f"{self._functions_module}.py"), to_bytes(text))
+        module.release(remove=False)
         packages = packages_of(self._functions)
         if packages:
             await self._install(packages, root, call)
@@ -196,17 +201,20 @@ class CommandLineExecutor(CodeExecutor):
             raise ValueError(f"Functions failed to load: {loaded.output}")
         self._functions_are_ready = True
 
-    async def _pip(self, words: Sequence[str], root: Path, policy: dict[str, Any], call: _Call) -> None:
-        command = [self._python(), "-m", "pip", *words]
+    async def _pip(self, words: Sequence[str], root: Path, policy: dict[str, Any], call: _Call) -> Result:
+        command = [self._python(), "-m", "pip", "--disable-pip-version-check", *words]
         async with self._places.one(policy) as place:
             result = await place.run(command, self._seen(root), self._timeout, call.cancelled)
-        code = exit_code_of(result)
-        if code == TIMEOUT:
+        if result.status == "timeout":
             raise ValueError("Pip install timed out")
-        if code == CANCELLED:
+        if result.status == "cancelled":
             raise ValueError("Pip install was cancelled")
-        if code != 0:
-            raise ValueError(f"Pip install failed. {result.stdout}, {text_of(result)[: len(result.stderr)]}")
+        return result
+
+    async def _pip_install(self, words: Sequence[str], root: Path, policy: dict[str, Any], call: _Call) -> None:
+        result = await self._pip(["install", *words], root, policy, call)
+        if exit_code_of(result) != 0:
+            raise ValueError(f"Pip install failed. {result.stdout}, {result.stderr}")
 
     @abstractmethod
     async def _install(self, packages: Sequence[str], root: Path, call: _Call) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Sequence
 from string import Template
 from textwrap import dedent, indent
-from typing import Any, Callable, Sequence, Union
+from typing import Any, Callable, Union
 
 from autogen_core.code_executor import (
     Alias,

@@ -6,26 +6,31 @@ import os
 import resource
 import sys
 import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from autogen_core import Component
 from pydantic import BaseModel
 from typing_extensions import Self
 
+from cella.config import LocalConfig
+
 from ._environment import passed_on, virtual_env_at, virtual_env_dir
 from ._executor import CommandLineExecutor, _Call
 from ._functions import UserFunction
 
-# The code is trusted and may use what its user may use; AutoGen's has no limits.
-_NO_LIMITS = {
-    "memory": "1024t",
-    "pids": 4_000_000,
-    "disk": "1024t",
-    "cpu_time": "365d",
-}
-_OUTPUT_LIMIT = "64m"
+# The code is trusted and may use what its user may use: AutoGen's has no limits either. Its output is kept in memory.
+_NO_LIMITS = LocalConfig(
+    memory_limit="1024t",
+    pids_limit=4_000_000,
+    disk_limit="1024t",
+    cpu_time_limit="365d",
+    output_limit="64m",
+    best_effort=True,
+)
 
 
 class LocalCommandLineCodeExecutorConfig(BaseModel):
@@ -43,8 +48,8 @@ class LocalCommandLineCodeExecutor(CommandLineExecutor, Component[LocalCommandLi
     """Runs code blocks on this machine, without a jail: for code that you trust. A drop-in for AutoGen's executor of
     the same name.
 
-    A time-out or a cancelled token ends the whole process tree, and the output so far is kept. What the code left running
-    ends with the call.
+    A time-out or a cancelled token ends the whole process tree, and the output so far is kept. What a block leaves
+    running ends with it.
 
     Args:
         timeout: seconds that one block may take; at least 1.
@@ -72,7 +77,7 @@ class LocalCommandLineCodeExecutor(CommandLineExecutor, Component[LocalCommandLi
     ) -> None:
         warnings.warn(
             "Using LocalCommandLineCodeExecutor may execute code on the local machine which can be unsafe. "
-            "For security, it is recommended to use SandboxCommandLineCodeExecutor instead, which takes the same options.",
+            "For security, it is recommended to use SandboxCommandLineCodeExecutor instead: it takes the same options.",
             UserWarning,
             stacklevel=2,
         )
@@ -100,23 +105,19 @@ class LocalCommandLineCodeExecutor(CommandLineExecutor, Component[LocalCommandLi
 
     def _policy(self, root: Path) -> dict[str, Any]:
         # Without a working directory of ours the session has one of its own, so that nothing of it is seen in ours.
-        return {
-            "executor": "local",
-            "env": self._environment(),
-            "limits": {**_NO_LIMITS, "output": _OUTPUT_LIMIT, "open_files": _open_files()},
-            "best_effort": True,
-        }
+        config = replace(_NO_LIMITS, open_files_limit=_open_files(), env=self._environment())
+        return config.policy(local=True)
 
     def _python(self) -> str:
         if self._virtual_env_context is not None:
-            return os.path.abspath(self._virtual_env_context.env_exe)
+            return os.path.abspath(str(self._virtual_env_context.env_exe))
         return sys.executable
 
     def _seen(self, root: Path, relative: Path | None = None) -> str:
         return str(root if relative is None else root / relative)
 
     async def _install(self, packages: Sequence[str], root: Path, call: _Call) -> None:
-        await self._pip(["install", *packages], root, self._policy(root), call)
+        await self._pip_install(packages, root, self._policy(root), call)
 
     def _to_config(self) -> LocalCommandLineCodeExecutorConfig:
         return LocalCommandLineCodeExecutorConfig(

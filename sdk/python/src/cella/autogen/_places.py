@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import shlex
 import threading
-from typing import Any, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
 from cella._async.client import Client
 from cella._async.clients import shared_client
@@ -24,6 +25,8 @@ from ._cancellation import Cancelled
 _INTERRUPT_AGAIN = 0.05
 # Bounds what an executor leaves behind that nobody stops.
 _IDLE_TIMEOUT = "10m"
+# What a local program gets besides the variables of its policy. With AutoGen it has those of the caller, and no more.
+_ADDED = ("HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "VIRTUAL_ENV")
 
 # The loop itself holds tasks weakly.
 _closing: set[asyncio.Task[None]] = set()
@@ -41,9 +44,7 @@ class Place:
     @classmethod
     async def open(cls, policy: Mapping[str, Any]) -> Place:
         client = shared_client(private_server())
-        opening = asyncio.ensure_future(
-            client.create_session({"checkpoint": "off", "idle_timeout": _IDLE_TIMEOUT, **policy})
-        )
+        opening = asyncio.ensure_future(client.create_session({**policy, "idle_timeout": _IDLE_TIMEOUT}))
         try:
             answer = await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -54,7 +55,10 @@ class Place:
 
     async def run(self, command: Sequence[str], directory: str, timeout: float, cancelled: Cancelled) -> Result:
         """Runs a program in `directory` to its end, or to its end by the time-out or the cancellation."""
-        request = {"code": _script(command, directory), "language": "sh", "timeout": timeout}
+        env = self.policy.get("env", {})
+        unset = [name for name in _ADDED if name not in env] if self.policy["executor"] == "local" else []
+        script = _script(command, directory, unset, env.get("OLDPWD", ""))
+        request = {"code": script, "language": "sh", "timeout": timeout}
         running = asyncio.ensure_future(self._client.run(self._session, request))
         stop = asyncio.ensure_future(cancelled.wait())
         # Until it is known to have ended well: children of code that was killed may still be there.
@@ -139,7 +143,15 @@ def _close_unwanted(client: Client, opened: asyncio.Future[dict[str, Any]]) -> N
         task.add_done_callback(_closing.discard)
 
 
-def _script(command: Sequence[str], directory: str) -> str:
-    # The session keeps this script in its own working directory while it runs. There the code would see it: away with it
-    # first. OLDPWD is a trace that AutoGen's processes do not have.
-    return f'/bin/rm -f -- "$0"\ncd -- {shlex.quote(directory)} || exit\nunset OLDPWD\nexec {shlex.join(command)}\n'
+def _script(command: Sequence[str], directory: str, unset: Sequence[str], old: str) -> str:
+    # The session keeps this script in its own working directory while it runs, where the code would see it: away with
+    # it first.
+    lines = [
+        '/bin/rm -f -- "$0"',
+        f"cd -- {shlex.quote(directory)} || exit",
+        # Of that step; the caller's own is in the policy, and stays.
+        f"OLDPWD={shlex.quote(old)}" if old else "unset OLDPWD",
+        *(f"unset {name}" for name in unset),
+        f"exec {shlex.join(command)}",
+    ]
+    return "\n".join(lines)

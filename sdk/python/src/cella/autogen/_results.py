@@ -20,7 +20,7 @@ class CommandLineCodeResult(CodeResult):
 
 
 def exit_code_of(result: Result) -> int:
-    """As Python's subprocess tells it: a signal is negative. AutoGen has codes of its own for what ended from outside."""
+    """A signal is negative, as with Python's subprocess; what was ended from outside has AutoGen's codes."""
     if result.status == "timeout":
         return TIMEOUT
     if result.status == "cancelled":

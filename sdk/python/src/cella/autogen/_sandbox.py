@@ -6,13 +6,17 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from autogen_core import Component
 from pydantic import BaseModel
 from typing_extensions import Self
+
+from cella.config import Mount, SandboxConfig
 
 from ._environment import passed_on, pip_needs, virtual_env_at, virtual_env_dir
 from ._executor import CommandLineExecutor, _Call
@@ -32,7 +36,7 @@ class SandboxCommandLineCodeExecutorConfig(BaseModel):
     cleanup_temp_files: bool = True
     virtual_env_dir: str | None = None
     env: dict[str, str] = {}
-    mounts: list[dict[str, str]] = []
+    mounts: list[dict[str, Any]] = []
     network_disabled: bool = True
     memory_limit: int | str | None = None
     cpu_quota: float | None = None
@@ -43,8 +47,9 @@ class SandboxCommandLineCodeExecutorConfig(BaseModel):
 class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxCommandLineCodeExecutorConfig]):
     """Runs code blocks in a jail: for code that a model wrote. Takes the options of LocalCommandLineCodeExecutor.
 
-    Each call has a jail of its own, which shows it the working directory (as /workspace), the interpreter and the system's
-    programs; no network, no other file, process or variable of the host. The files that it makes appear in `work_dir`.
+    The jail shows the code its working directory (as /workspace), the interpreter and the system's programs, read-only:
+    no network, no other file, process or variable of the host. What it leaves elsewhere, files in /tmp and processes,
+    is there until stop(). Calls at the same time have a jail each.
 
     Args:
         timeout: seconds that one block may take; at least 1.
@@ -54,7 +59,7 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
         cleanup_temp_files: remove the files of the code after each call.
         virtual_env_context: what `venv.EnvBuilder.ensure_directories` returned; the code can read it only.
         env: variables for the code.
-        mounts: directories of the host for the code, as `{"source": …, "target": …, "mode": "ro"}`.
+        mounts: directories of the host for the code (`cella.Mount`).
         network_disabled: False gives the code the host's network.
         memory_limit: of all processes together, in bytes or as "512m"; 1 GiB by default.
         cpu_quota: processors; all by default.
@@ -75,7 +80,7 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
         virtual_env_context: SimpleNamespace | None = None,
         *,
         env: Mapping[str, str] | None = None,
-        mounts: Sequence[Mapping[str, str]] = (),
+        mounts: Sequence[Mount] = (),
         network_disabled: bool = True,
         memory_limit: int | str | None = None,
         cpu_quota: float | None = None,
@@ -90,7 +95,7 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
             cleanup_temp_files=cleanup_temp_files,
             virtual_env_dir=virtual_env_dir(virtual_env_context),
             env=passed_on(env or {}),
-            mounts=[dict(each) for each in mounts],
+            mounts=[asdict(each) for each in mounts],
             network_disabled=network_disabled,
             memory_limit=memory_limit,
             cpu_quota=cpu_quota,
@@ -110,45 +115,49 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
             self._functions_are_ready = False
 
     def _policy(self, root: Path) -> dict[str, Any]:
-        wanted = self._options
-        limits = {
-            "memory": wanted.memory_limit,
-            "cpus": wanted.cpu_quota,
-            "pids": wanted.pids_limit,
-            "disk": wanted.disk_limit,
-            "output": _OUTPUT_LIMIT,
-            # The time-out is the limit that was asked for; it must not be met earlier by using more than one processor.
-            "cpu_time": max(60, wanted.timeout * (os.cpu_count() or 1)),
-        }
-        policy: dict[str, Any] = {
-            "executor": "sandbox",
-            "workdir": str(root),
-            "env": dict(wanted.env),
-            "mounts": [dict(each) for each in wanted.mounts],
-            "network": "none" if wanted.network_disabled else "host",
-            "limits": {name: value for name, value in limits.items() if value is not None},
-        }
-        if self._virtual_env_context is not None:
-            policy["venv"] = self._virtual_env_root()
-        for program in ("pwsh", "powershell"):
-            found = shutil.which(program)
-            if found and not os.path.realpath(found).startswith("/usr/"):
-                home = os.path.dirname(os.path.realpath(found))
-                policy["mounts"].append({"source": home, "target": home})
+        mounts, env = self._mounts(), dict(self._options.env)
         if self._packages is not None:
-            policy["mounts"].append({"source": os.path.realpath(self._packages.name), "target": _PACKAGES})
-            policy["env"]["PYTHONPATH"] = ":".join(filter(None, [wanted.env.get("PYTHONPATH"), _PACKAGES]))
-        return policy
+            mounts.append(Mount(self._packages.name, _PACKAGES))
+            env["PYTHONPATH"] = ":".join(filter(None, [env.get("PYTHONPATH"), _PACKAGES]))
+        return self._config(root, mounts, env).policy(local=True)
 
-    def _virtual_env_root(self) -> str:
-        # The server follows no links in paths where guests may have written.
-        return os.path.realpath(virtual_env_dir(self._virtual_env_context) or "")
+    def _policy_of_pip(self, root: Path, target: str) -> dict[str, Any]:
+        env, mounts = pip_needs()
+        config = self._config(root, [*self._mounts(), *mounts, Mount(target, _PACKAGES, read_only=False)], env)
+        return replace(config, network_disabled=False).policy(local=True)
+
+    def _config(self, root: Path, mounts: Sequence[Mount], env: dict[str, str]) -> SandboxConfig:
+        options = self._options
+        return SandboxConfig(
+            work_dir=str(root),
+            venv_dir=options.virtual_env_dir,
+            env=env,
+            mounts=tuple(mounts),
+            network_disabled=options.network_disabled,
+            memory_limit=options.memory_limit,
+            cpu_quota=options.cpu_quota,
+            pids_limit=options.pids_limit,
+            disk_limit=options.disk_limit,
+            output_limit=_OUTPUT_LIMIT,
+            # The time-out is the limit that was asked for: it must not be met earlier by using several processors.
+            cpu_time_limit=max(60, options.timeout * (os.cpu_count() or 1)),
+            checkpoint="off",
+        )
+
+    def _mounts(self) -> list[Mount]:
+        mounts = [Mount(**each) for each in self._options.mounts]
+        powershell = shutil.which("pwsh") or shutil.which("powershell")
+        if powershell is not None:
+            home = os.path.dirname(os.path.realpath(powershell))
+            if not home.startswith("/usr"):
+                mounts.append(Mount(home, home))
+        return mounts
 
     def _python(self) -> str:
         """By its real path: the jail has the interpreter's own directory, and perhaps not what leads there."""
         if self._virtual_env_context is not None:
             name = os.path.basename(self._virtual_env_context.env_exe)
-            return os.path.join(self._virtual_env_root(), "bin", name)
+            return os.path.join(os.path.realpath(self._virtual_env_context.env_dir), "bin", name)
         return sys.executable if sys.prefix != sys.base_prefix else os.path.realpath(sys.executable)
 
     def _seen(self, root: Path, relative: Path | None = None) -> str:
@@ -158,23 +167,16 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
         """Into a directory of this executor: the interpreter's own is read-only for guests. The packages were named by
         whoever wrote the functions, not by the code, so that pip has the network; it runs in a jail all the same, since
         packages may run code when they are installed."""
-        try:
-            # Where all of them are there already, pip needs neither the network nor a place.
-            await self._pip(["install", "--quiet", "--dry-run", "--no-index", *packages], root, self._policy(root), call)
+        # Where all of them are there already, pip needs neither the network nor a place.
+        known = await self._pip(["install", "--dry-run", "--no-index", *packages], root, self._policy(root), call)
+        if known.ok and "Would install" not in known.stdout:
             return
-        except ValueError:
-            if call.cancelled.is_set():
-                raise
         target = tempfile.TemporaryDirectory(prefix="cella-packages-")
         try:
-            policy = self._policy(root)
-            env, mounts = pip_needs()
-            policy["env"].update(env)
-            policy["network"] = "host"
-            policy["mounts"] += [
-                *mounts, {"source": os.path.realpath(target.name), "target": _PACKAGES, "mode": "rw"}
-            ]
-            await self._pip(["install", "--quiet", "--target", _PACKAGES, *packages], root, policy, call)
+            # Where the jail's user is not the caller (who is root), a read-only mount is seen as by anybody else.
+            os.chmod(target.name, 0o755)
+            words = ["--target", _PACKAGES, *packages]
+            await self._pip_install(words, root, self._policy_of_pip(root, target.name), call)
         except BaseException:
             target.cleanup()
             raise
@@ -186,4 +188,5 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
     @classmethod
     def _from_config(cls, config: SandboxCommandLineCodeExecutorConfig) -> Self:
         options = config.model_dump(exclude={"virtual_env_dir"})
+        options["mounts"] = [Mount(**each) for each in config.mounts]
         return cls(**options, virtual_env_context=virtual_env_at(config.virtual_env_dir))
