@@ -145,7 +145,7 @@ def test_a_connection_that_ended_between_requests_is_no_failure(proxy, open_sess
         proxy.cut()
 
 
-def test_tls(server, open_session, wait, tmp_path):
+def test_tls(twin, open_session, wait, tmp_path):
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2",
@@ -163,6 +163,7 @@ def test_tls(server, open_session, wait, tmp_path):
         assert wait(session.download("large")) == b"y" * (3 << 20)
         with pytest.raises(cella.ConnectionFailed, match="certificate"):
             wait(open_session(url=url, token=TOKEN).run("1"))
+        twin.close(session)
 
 
 def test_several_sessions_of_one_client(server, twin, open_session, wait):

@@ -102,16 +102,15 @@ class PrivateDirectory:
             self._lock = -1
 
 
-def sweep() -> None:
+def sweep(parent: str) -> None:
     """Removes the directories of processes that were killed."""
-    for parent in set(_candidates()):
-        try:
-            with os.scandir(parent) as entries:
-                found = [entry.path for entry in entries if entry.name.startswith(_prefix())]
-        except OSError:
-            continue
-        for path in found:
-            _quietly(_remove_if_abandoned, path)
+    try:
+        with os.scandir(parent) as entries:
+            found = [entry.path for entry in entries if entry.name.startswith(_prefix())]
+    except OSError:
+        return
+    for path in found:
+        _quietly(_remove_if_abandoned, path)
 
 
 def _remove_if_abandoned(path: str) -> None:

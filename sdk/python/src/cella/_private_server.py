@@ -11,6 +11,7 @@ import os
 import select
 import sys
 from _thread import allocate_lock
+from resource import RLIMIT_NOFILE, getrlimit
 
 from cella._private_directory import PrivateDirectory, sweep
 from cella._programs import find_program
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 START_BOUND = 20.0
 _STOP_BOUND = 5.0
 _LAST_WORDS = 4096
+# Of one session in the server, with its checkpoints.
+_DESCRIPTORS = 40
 # A link to / that is made when the server is up: its configuration may not name that, since servers of many users
 # must not, and does not know yet where this will lead.
 _EVERYTHING = "everything"
@@ -55,6 +58,12 @@ def _python_places(directory: str) -> list[str]:
         return sorted(entry.path for entry in entries if entry.is_dir() and entry.path not in (own, "/proc", "/sys"))
 
 
+def _most_sessions() -> int:
+    """As many as there are descriptors for; a server that runs out of them fails in worse ways than a refusal."""
+    _, most = getrlimit(RLIMIT_NOFILE)
+    return 8192 if most < 0 else max(8, min(8192, (most - 512) // _DESCRIPTORS))
+
+
 def _configuration(directory: str) -> str:
     """Whoever can reach this server is its user: it allows what that user may do anyway."""
     policy = "\n".join(f"{key} = {_quoted(value)}" for key, value in _default_python().items())
@@ -68,7 +77,7 @@ max_body = "1g"
 max_connections = 8192
 drain_grace = "1ms"
 [sessions]
-max_sessions = 8192
+max_sessions = {_most_sessions()}
 max_queued_runs = 1024
 idle_timeout = "365d"
 max_lifetime = "365d"
@@ -175,6 +184,7 @@ class PrivateServer:
                     return
                 if not self.ready and _READY.encode() in self._words[-64:] + said:
                     os.symlink("/", self._directory / _EVERYTHING)
+                    sweep(os.path.dirname(self._directory.path))
                     self.ready = True
                 self._words = (self._words + said)[-_LAST_WORDS:]
 
@@ -282,7 +292,6 @@ def stop() -> None:
         server, _current = _current, None
         if server is not None:
             server.stop()
-            sweep()
 
 
 def _forget_in_child() -> None:

@@ -120,10 +120,8 @@ class Session:
         self._client.check_process()
         description, closed = self._description, self._closed
         self._closed = closed or "the session is closed: open a new one"
-        if description is None or closed is not None:
-            return
         try:
-            if self._client.is_alive:
+            if description is not None and closed is None and self._client.is_alive:
                 self._client.delete_session(str(description["id"]))
         except NotFound:
             pass

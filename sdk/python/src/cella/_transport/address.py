@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 from weakref import WeakSet
 
@@ -90,13 +91,9 @@ def end(connected: socket.socket) -> None:
 
 def has_news(connected: socket.socket) -> bool:
     """Of a connection that nobody reads: its end, or bytes that nobody asked for. Either way it is of no use."""
-    try:
-        connected.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
+    poll = select.poll()
+    poll.register(connected, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _close_in_child() -> None:

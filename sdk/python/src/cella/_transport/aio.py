@@ -62,6 +62,10 @@ class Connection:
     def close(self) -> None:
         end(self._socket)
 
+    def __del__(self) -> None:
+        # Of a client that nobody closed, or a loop that is gone.
+        self._socket.close()
+
 
 class TlsConnection(Connection):
     """Over asyncio's streams, which have the only TLS there is for a loop."""
@@ -69,8 +73,9 @@ class TlsConnection(Connection):
     __slots__ = ("_reader", "_writer")
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        super().__init__(writer.get_extra_info("socket"))
         self._reader, self._writer = reader, writer
+        self._bound: Optional[float] = None
+        self.idle_since = 0.0
 
     async def send(self, data: bytes) -> None:
         self._writer.write(data)
@@ -86,6 +91,9 @@ class TlsConnection(Connection):
         # On a loop that is gone there is nobody who could say goodbye.
         with contextlib.suppress(RuntimeError):
             self._writer.transport.abort()
+
+    def __del__(self) -> None:
+        pass
 
 
 async def _bounded(work: Awaitable[T], seconds: Optional[float]) -> T:

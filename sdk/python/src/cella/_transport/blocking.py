@@ -51,6 +51,10 @@ class Connection:
     def close(self) -> None:
         end(self._socket)
 
+    def __del__(self) -> None:
+        # Of a client that nobody closed, or a loop that is gone.
+        self._socket.close()
+
 
 def connect(address: Address) -> Connection:
     if address.path is not None:
