@@ -48,7 +48,7 @@ def table() -> str:
 async def analyse(directory: str) -> list[str]:
     """The files of the plots."""
     images = []
-    async with cella.Session(cella.SandboxExecutor(memory_limit="1g", preload=["pandas", "matplotlib.pyplot"])) as session:
+    async with cella.Session(cella.SandboxExecutor(memory_limit="1g", preload=["pandas"])) as session:
         await session.upload("sales.csv", table())
         for name, code in STEPS.items():
             result = await session.run(code, timeout=60)

@@ -11,17 +11,26 @@ import pytest
 from autogen_core import CancellationToken
 from lab import Lab, assert_no_process, execute, processes_with, until
 
-# Each has said "before", has processes with the mark, and shall never say more.
+# Each says "before" when it is as stubborn as it can be, has processes with the mark, and shall never say more.
+HEAD = """
+import os, signal, subprocess, sys, time
+MARK = '{mark}'
+def begin():
+    print('before')
+    open('begun', 'w')
+"""
 STUBBORN = {
-    "sleeps": "time.sleep(60)",
-    "spins": "while True: pass",
+    "sleeps": "begin()\ntime.sleep(60)",
+    "spins": "begin()\nwhile True: pass",
     "ignores signals": """
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_IGN)
+begin()
 time.sleep(60)""",
     "has children in sessions of their own": """
 for _ in range(3):
-    subprocess.Popen([sys.executable, '-c', 'import time, os; os.setsid(); time.sleep(60)', MARK])
+    subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', MARK], start_new_session=True)
+begin()
 time.sleep(60)""",
     "has left a grandchild to init": """
 if os.fork() == 0:
@@ -30,13 +39,14 @@ if os.fork() == 0:
     if os.fork() == 0:
         os.execv(sys.executable, [sys.executable, '-c', 'import time; time.sleep(60)', MARK])
     os._exit(0)
+os.wait()
+begin()
 time.sleep(60)""",
 }
 
 
 def stubborn(kind: str, mark: str) -> str:
-    head = f"import os, signal, subprocess, sys, time\nMARK = '{mark}'\nopen('begun', 'w')\nprint('before')\n"
-    return head + STUBBORN[kind] + "\nprint('late')\n"
+    return HEAD.format(mark=mark) + STUBBORN[kind] + "\nprint('late')\n"
 
 
 @pytest.mark.parametrize("kind", STUBBORN)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 import shutil
 
 import pytest
@@ -54,6 +56,23 @@ def test_powershell_that_is_not_there_is_an_error_with_the_remedy(lab: Lab, name
 def test_powershell(lab: Lab, name: str) -> None:
     result = lab.run((name, "Write-Output (6 * 7)"), timeout=60)
     assert (result.exit_code, result.output) == (0, "42\n")
+
+
+@pytest.mark.parametrize("name", ["pwsh", "powershell", "ps1"])
+def test_how_powershell_is_called(
+    lab: Lab, name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a stand-in, which shows its arguments and the file: it need not be installed, and is in a place of its own."""
+    (tmp_path / "opt").mkdir()
+    stand_in = tmp_path / "opt" / "pwsh"
+    stand_in.write_text('#!/bin/sh\necho "$@"; shift 4; cat "$1"\n')
+    stand_in.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "pwsh").symlink_to(stand_in)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    result = lab.run((name, "# filename: x.ps1"))
+    assert result.output == f"-NoProfile -ExecutionPolicy Bypass -File {lab.seen_dir}/x.ps1\n# filename: x.ps1"
+    assert lab.run((name, "1"), cleanup_temp_files=False).code_file.endswith(".ps1")
 
 
 @pytest.mark.parametrize("language", ["sh", "bash", "shell"])

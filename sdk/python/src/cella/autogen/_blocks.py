@@ -9,7 +9,7 @@ from pathlib import Path
 
 SUPPORTED_LANGUAGES = ["bash", "shell", "sh", "pwsh", "powershell", "ps1", "python"]
 
-_POWERSHELL = ("pwsh", "powershell", "ps1")
+POWERSHELL = ("pwsh", "powershell", "ps1")
 _PIP_IN_PYTHON = re.compile(r"^! ?pip install")
 _PIP_IN_SHELL = re.compile(r"^pip install")
 _NAME_LINE = "# filename:"
@@ -65,10 +65,11 @@ def command_of(language: str, python: str, search_path: str) -> list[str]:
     """The program that runs a file of this language, and what comes before the file."""
     if language == "python":
         return [python]
-    if language in _POWERSHELL:
+    if language in POWERSHELL:
         for program in ("pwsh", "powershell"):
-            if shutil.which(program, path=search_path):
-                return [program, "-NoProfile", "-ExecutionPolicy", "Bypass", "-File"]
+            found = shutil.which(program, path=search_path)
+            if found:
+                return [found, "-NoProfile", "-ExecutionPolicy", "Bypass", "-File"]
         raise ValueError("Powershell or pwsh is not installed. Please install one of them.")
     return ["bash" if language == "bash" else "sh"]
 
@@ -76,4 +77,4 @@ def command_of(language: str, python: str, search_path: str) -> list[str]:
 def _extension(language: str) -> str:
     if language == "python":
         return "py"
-    return "ps1" if language in _POWERSHELL else language
+    return "ps1" if language in POWERSHELL else language

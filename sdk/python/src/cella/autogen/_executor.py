@@ -172,7 +172,7 @@ class CommandLineExecutor(CodeExecutor):
                         files.write(relative, to_bytes(code))
                     except NotInWorkspace:
                         return CommandLineCodeResult(1, "Filename is not in the workspace", None)
-                    command = [*command_of(language, self._python(), self._search_path()), self._seen(root, relative)]
+                    command = [*self._command(language), self._seen(root, relative)]
                     if call.cancelled.is_set():
                         output, exit_code = output + "\nCancelled", CANCELLED
                         break
@@ -231,6 +231,10 @@ class CommandLineExecutor(CodeExecutor):
     @abstractmethod
     def _seen(self, root: Path, relative: Path | None = None) -> str:
         """The working directory, or a file in it, as the code sees it."""
+
+    def _command(self, language: str) -> list[str]:
+        """What runs a file of this language."""
+        return command_of(language, self._python(), self._search_path())
 
     def _search_path(self) -> str:
         """Where programs are looked for."""

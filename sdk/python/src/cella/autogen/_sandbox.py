@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ from typing_extensions import Self
 
 from cella.config import Mount, SandboxConfig
 
+from ._blocks import POWERSHELL
 from ._environment import passed_on, pip_needs, virtual_env_at, virtual_env_dir
 from ._executor import CommandLineExecutor, _Call
 from ._functions import UserFunction
@@ -146,12 +147,16 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
 
     def _mounts(self) -> list[Mount]:
         mounts = [Mount(**each) for each in self._options.mounts]
-        powershell = shutil.which("pwsh") or shutil.which("powershell")
-        if powershell is not None:
-            home = os.path.dirname(os.path.realpath(powershell))
-            if not home.startswith("/usr"):
+        with contextlib.suppress(ValueError):
+            # It usually lives in /opt, which a jail does not show.
+            home = os.path.dirname(self._command("pwsh")[0])
+            if not home.startswith("/usr/"):
                 mounts.append(Mount(home, home))
         return mounts
+
+    def _command(self, language: str) -> list[str]:
+        command = super()._command(language)
+        return [os.path.realpath(command[0]), *command[1:]] if language in POWERSHELL else command
 
     def _python(self) -> str:
         """By its real path: the jail has the interpreter's own directory, and perhaps not what leads there."""
