@@ -39,6 +39,8 @@ class Session:
 
 EVERYWHERE = frozenset({"languages:bash", "languages:javascript", "languages:ruby", "languages:c"})
 CELLS = frozenset({"state", "value", "errors", "display", "input", "magics", "await", "interrupt", "questions"})
+# What the command line alone can tell.
+TERMINAL = frozenset({"completeness"})
 
 
 class CommandLine(Driver):
@@ -115,6 +117,6 @@ class _Conversation(Session):
 
 def command_line_drivers(binary, environment):
     return [
-        CommandLine("sandbox", EVERYWHERE | CELLS | {"checkpoint", "jail"}, binary, environment),
+        CommandLine("sandbox", EVERYWHERE | CELLS | TERMINAL | {"checkpoint", "jail"}, binary, environment),
         CommandLine("local", EVERYWHERE, binary, environment),
     ]

@@ -1,0 +1,145 @@
+"""Measures the package on this machine: `python -m cella.bench [--json] [--rounds N]`.
+
+Cold processes are started with the same interpreter, beside one that does nothing but import asyncio: their difference
+is what this package costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any, Callable
+
+import cella
+import cella.sync
+from cella import SandboxExecutor
+
+_SYNC = "from cella.sync import Session\nwith Session() as s: assert s.run('6 * 7').value == '42'"
+_ASYNC = """
+import asyncio
+from cella import Session
+async def main():
+    async with Session() as s: assert (await s.run('6 * 7')).value == '42'
+asyncio.run(main())
+"""
+# The end of a process takes its server down, which nobody waits for who got the result: this one says when it has it.
+_TOLD = "\nimport os; os.write(1, b'x'); os.read(0, 1)"
+
+
+def _times(rounds: int, work: Callable[[], object]) -> dict[str, float]:
+    taken = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        taken.append((time.perf_counter() - start) * 1000)
+    return _summary(taken)
+
+
+def _summary(taken: list[float]) -> dict[str, float]:
+    taken.sort()
+    return {
+        "p50_ms": round(taken[len(taken) // 2], 3),
+        "p99_ms": round(taken[min(len(taken) - 1, int(len(taken) * 0.99))], 3),
+        "best_ms": round(taken[0], 3),
+        "rounds": len(taken),
+    }
+
+
+def _run_sync(rounds: int) -> dict[str, float]:
+    with cella.sync.Session(SandboxExecutor(checkpoint="off")) as session:
+        _times(10, lambda: session.run("x = 1"))
+        return _times(rounds, lambda: session.run("x = 1"))
+
+
+def _open_sync(rounds: int) -> dict[str, float]:
+    taken = []
+    for number in range(rounds + 3):
+        start = time.perf_counter()
+        session = cella.sync.Session()
+        assert session.run("6 * 7").value == "42"
+        if number >= 3:
+            taken.append((time.perf_counter() - start) * 1000)
+        session.close()
+    return _summary(taken)
+
+
+async def _run_async(rounds: int) -> dict[str, float]:
+    async with cella.Session(SandboxExecutor(checkpoint="off")) as session:
+        taken = []
+        for number in range(rounds + 10):
+            start = time.perf_counter()
+            await session.run("x = 1")
+            if number >= 10:
+                taken.append((time.perf_counter() - start) * 1000)
+        return _summary(taken)
+
+
+async def _open_async(rounds: int) -> dict[str, float]:
+    taken = []
+    for number in range(rounds + 3):
+        start = time.perf_counter()
+        session = cella.Session()
+        assert (await session.run("6 * 7")).value == "42"
+        if number >= 3:
+            taken.append((time.perf_counter() - start) * 1000)
+        await session.aclose()
+    return _summary(taken)
+
+
+def _cold(code: str, rounds: int) -> dict[str, float]:
+    """From the start of a process until it says that it has its result."""
+    taken = []
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    for number in range(rounds + 1):
+        start = time.perf_counter()
+        with subprocess.Popen(
+            [sys.executable, "-c", code + _TOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        ) as process:
+            assert process.stdin is not None and process.stdout is not None
+            if process.stdout.read(1) != b"x":
+                raise SystemExit("a cold process failed: see above")
+            if number:
+                taken.append((time.perf_counter() - start) * 1000)
+            process.stdin.close()
+    return _summary(taken)
+
+
+def measure(rounds: int, cold_rounds: int) -> dict[str, Any]:
+    return {
+        "run x = 1, sync": _run_sync(rounds),
+        "run x = 1, async": asyncio.run(_run_async(rounds)),
+        "Session() to result, warm, sync": _open_sync(max(1, rounds // 4)),
+        "Session() to result, warm, async": asyncio.run(_open_async(max(1, rounds // 4))),
+        "cold process: nothing": _cold("pass", cold_rounds),
+        "cold process: import asyncio": _cold("import asyncio", cold_rounds),
+        "cold process: Session() to result, sync": _cold(_SYNC, cold_rounds),
+        "cold process: Session() to result, async": _cold(_ASYNC, cold_rounds),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m cella.bench", description="Measures the package on this machine.")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--rounds", type=int, default=500, help="runs in a live session (default: 500)")
+    parser.add_argument("--cold-rounds", type=int, default=15, help="cold processes of each kind (default: 15)")
+    options = parser.parse_args()
+    if options.rounds < 1 or options.cold_rounds < 1:
+        parser.error("at least one round is needed")
+    measured = measure(options.rounds, options.cold_rounds)
+    if options.json:
+        print(json.dumps({"version": cella.__version__, "python": sys.version.split()[0], "measured": measured}))
+        return 0
+    print(f"cella {cella.__version__}, Python {sys.version.split()[0]}; milliseconds")
+    print(f"{'':42}{'p50':>9}{'p99':>9}{'best':>9}")
+    for name, row in measured.items():
+        print(f"{name:42}{row['p50_ms']:9.2f}{row['p99_ms']:9.2f}{row['best_ms']:9.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

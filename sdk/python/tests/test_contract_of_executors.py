@@ -1,0 +1,44 @@
+"""Every case of the engine's contract, through this package."""
+
+import sys
+
+import pytest
+from conftest import REPOSITORY
+from contract_driver import PackageDriver
+
+sys.path.append(str(REPOSITORY / "tests" / "contract"))
+
+from drivers import CELLS, EVERYWHERE  # noqa: E402
+from test_contract import CASES, take_step  # noqa: E402
+
+DRIVERS = [
+    PackageDriver(twin, executor, capabilities)
+    for twin in ("async", "sync")
+    for executor, capabilities in (("sandbox", EVERYWHERE | CELLS | {"checkpoint", "jail"}), ("local", EVERYWHERE))
+]
+
+
+def applies(case, driver):
+    executors = case.settings.get("executors", driver.executor).split()
+    return set(case.needs) <= driver.capabilities and driver.executor in executors
+
+
+PAIRS = [
+    pytest.param(driver, case, id=f"{driver.name}-{case.name}")
+    for driver in DRIVERS
+    for case in CASES
+    if applies(case, driver)
+]
+
+
+@pytest.mark.parametrize("driver, case", PAIRS)
+def test_contract(driver, case):
+    session = driver.open(case.settings)
+    try:
+        for number, step in enumerate(case.steps, 1):
+            wrong = take_step(session, step, "state" in driver.capabilities)
+            if wrong:
+                place = f"{case.origin}, step {number} ({step.name}):\n{step.code[:500]}\n\n"
+                pytest.fail(place + "\n".join(wrong), pytrace=False)
+    finally:
+        session.abandon()
