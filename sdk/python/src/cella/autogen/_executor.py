@@ -7,7 +7,6 @@ import concurrent.futures
 import contextlib
 import logging
 import os
-import tempfile
 import warnings
 import weakref
 from abc import abstractmethod
@@ -27,6 +26,7 @@ from ._code_files import CodeFiles
 from ._functions import PROMPT_TEMPLATE, UserFunction, module_text, name_of, packages_of, prompt
 from ._places import Place, Places
 from ._results import CANCELLED, CommandLineCodeResult, exit_code_of, text_of
+from ._temporary import TemporaryDirectory
 
 _logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class CommandLineExecutor(CodeExecutor):
         self._set_up: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
         self._cleanup_temp_files = cleanup_temp_files
         self._virtual_env_context = virtual_env_context
-        self._temp_dir: tempfile.TemporaryDirectory[str] | None = None
+        self._temp_dir: TemporaryDirectory | None = None
         self._calls: set[_Call] = set()
         self._places = Places()
         self._work_dir = None if work_dir is None else Path(work_dir)
@@ -89,8 +89,8 @@ class CommandLineExecutor(CodeExecutor):
         if self._work_dir is not None:
             return self._work_dir
         if self._temp_dir is None:
-            self._temp_dir = tempfile.TemporaryDirectory(prefix="cella-")
-        return Path(self._temp_dir.name)
+            self._temp_dir = TemporaryDirectory("cella-")
+        return Path(self._temp_dir.path)
 
     @property
     def functions(self) -> list[str]:
@@ -127,7 +127,7 @@ class CommandLineExecutor(CodeExecutor):
 
     def _forget_temporary(self) -> None:
         if self._temp_dir is not None:
-            self._temp_dir.cleanup()
+            self._temp_dir.remove()
             self._temp_dir = None
             # The module of the user's functions was there.
             self._functions_are_ready = not self._functions

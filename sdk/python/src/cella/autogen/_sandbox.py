@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from ._blocks import POWERSHELL
 from ._environment import passed_on, pip_needs, virtual_env_at, virtual_env_dir
 from ._executor import CommandLineExecutor, _Call
 from ._functions import UserFunction
+from ._temporary import TemporaryDirectory
 
 _WORKSPACE = "/workspace"
 _PACKAGES = "/packages"
@@ -103,7 +103,7 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
             pids_limit=pids_limit,
             disk_limit=disk_limit,
         )
-        self._packages: tempfile.TemporaryDirectory[str] | None = None
+        self._packages: TemporaryDirectory | None = None
 
     async def restart(self) -> None:
         """Nothing is left to do: every call starts in a fresh jail."""
@@ -111,14 +111,14 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
     def _forget_temporary(self) -> None:
         super()._forget_temporary()
         if self._packages is not None:
-            self._packages.cleanup()
+            self._packages.remove()
             self._packages = None
             self._functions_are_ready = False
 
     def _policy(self, root: Path) -> dict[str, Any]:
         mounts, env = self._mounts(), dict(self._options.env)
         if self._packages is not None:
-            mounts.append(Mount(self._packages.name, _PACKAGES))
+            mounts.append(Mount(self._packages.path, _PACKAGES))
             env["PYTHONPATH"] = ":".join(filter(None, [env.get("PYTHONPATH"), _PACKAGES]))
         return self._config(root, mounts, env).policy(local=True)
 
@@ -176,14 +176,14 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
         known = await self._pip(["install", "--dry-run", "--no-index", *packages], root, self._policy(root), call)
         if known.ok and "Would install" not in known.stdout:
             return
-        target = tempfile.TemporaryDirectory(prefix="cella-packages-")
+        target = TemporaryDirectory("cella-packages-")
         try:
             # Where the jail's user is not the caller (who is root), a read-only mount is seen as by anybody else.
-            os.chmod(target.name, 0o755)
+            os.chmod(target.path, 0o755)
             words = ["--target", _PACKAGES, *packages]
-            await self._pip_install(words, root, self._policy_of_pip(root, target.name), call)
+            await self._pip_install(words, root, self._policy_of_pip(root, target.path), call)
         except BaseException:
-            target.cleanup()
+            target.remove()
             raise
         self._packages = target
 
