@@ -3,8 +3,9 @@
 import os
 import pty
 
-import cella
 import pytest
+
+import cella
 from cella.progress import Bar
 
 
@@ -18,7 +19,7 @@ def test_items_come_in_the_order_of_their_snippets(twin, wait):
 
 def test_progress_is_told_as_they_end(twin, wait):
     seen = []
-    wait(twin.api.run_batch(["1", "2", "1 / 0"], on_progress=lambda done, total, item: seen.append((done, total, item))))
+    wait(twin.api.run_batch(["1", "2", "1 / 0"], on_progress=lambda *words: seen.append(words)))
     assert [(done, total) for done, total, _ in seen] == [(1, 3), (2, 3), (3, 3)]
     assert sorted(item.index for _, _, item in seen) == [0, 1, 2]
 

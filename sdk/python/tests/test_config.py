@@ -7,8 +7,9 @@ import socket
 import sys
 import venv
 
-import cella
 import pytest
+
+import cella
 from cella import LocalConfig, LocalExecutor, Mount, SandboxConfig, SandboxExecutor
 from support.running import HAS_CGROUPS
 
@@ -54,7 +55,9 @@ def test_every_field_reaches_the_server_in_its_words():
         "executor": "sandbox", "python": "3.12", "venv": "/venv", "network": "host", "preload": ["json", "math"],
         "env": {"NAME": "wert ü"}, "workdir": "/work", "rootfs": "/root", "checkpoint": "off", "idle_timeout": "5m",
         "max_lifetime": 3600, "best_effort": True,
-        "mounts": [{"source": "/data", "target": "/data", "mode": "ro"}, {"source": "/out", "target": "/out", "mode": "rw"}],
+        "mounts": [
+            {"source": "/data", "target": "/data", "mode": "ro"}, {"source": "/out", "target": "/out", "mode": "rw"},
+        ],
         "limits": {"timeout": 30, "memory": "512m", "cpus": 1.5, "cpu_time": "20s", "pids": 64, "disk": 1 << 30,
                    "output": "2m", "open_files": 256},
     }
@@ -63,7 +66,7 @@ def test_every_field_reaches_the_server_in_its_words():
 def test_a_configuration_is_frozen_and_unknown_keys_are_refused():
     with pytest.raises(dataclasses.FrozenInstanceError):
         FULL.memory_limit = "1g"
-    with pytest.raises(ValueError, match="no memory_limt; it has .*memory_limit"):
+    with pytest.raises(ValueError, match=r"no memory_limt; it has .*memory_limit"):
         SandboxConfig.from_dict({"memory_limt": 1})
     with pytest.raises(TypeError, match="preload"):
         SandboxConfig(preload="numpy")

@@ -3,13 +3,14 @@
 import sys
 
 import pytest
+
 from conftest import REPOSITORY
 from contract_driver import PackageDriver
 
 sys.path.append(str(REPOSITORY / "tests" / "contract"))
 
-from drivers import CELLS, EVERYWHERE  # noqa: E402
-from test_contract import CASES, take_step  # noqa: E402
+from drivers import CELLS, EVERYWHERE
+from test_contract import CASES, take_step
 
 DRIVERS = [
     PackageDriver(twin, executor, capabilities)

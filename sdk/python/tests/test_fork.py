@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 from children import run_script
 
 SYNC = """

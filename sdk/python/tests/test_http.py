@@ -1,6 +1,7 @@
 """The HTTP parser, fed in pieces of every size, and with what no server should send."""
 
 import pytest
+
 from cella._http import MAX_HEAD, Lines, Response, head_bytes, header_line, quote, target
 from cella.errors import ProtocolError
 

@@ -5,9 +5,10 @@ import gc
 import threading
 import warnings
 
+import pytest
+
 import cella
 import cella.sync
-import pytest
 
 
 def test_a_session_lives_through_several_loops():

@@ -3,9 +3,10 @@
 import asyncio
 import threading
 
+import pytest
+
 import cella
 import cella.sync
-import pytest
 from serving import TOKEN, serving
 
 SMALL = cella.SandboxExecutor(memory_limit="64m", disk_limit="16m", pids_limit=16, checkpoint="off")

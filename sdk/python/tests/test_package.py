@@ -6,9 +6,10 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 import cella
 import cella.sync
-import pytest
 
 PACKAGE = pathlib.Path(cella.__file__).resolve().parent
 PROJECT = pathlib.Path(__file__).resolve().parents[1]

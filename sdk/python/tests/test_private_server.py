@@ -6,9 +6,8 @@ import signal
 import stat
 import sys
 
-import cella
-import cella.sync
 import pytest
+
 from children import Child, run_script
 from support.leftovers import cgroups_of, processes_with
 from support.running import wait_until

@@ -7,8 +7,9 @@ import ssl
 import subprocess
 import threading
 
-import cella
 import pytest
+
+import cella
 from proxy import Proxy
 from serving import TOKEN, serving
 
@@ -53,7 +54,7 @@ def test_what_this_server_does_not_allow_is_told(server, open_session, wait):
 def test_nobody_there(open_session, wait):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    with pytest.raises(cella.ConnectionFailed, match=f"127.0.0.1:{port}"):
+    with pytest.raises(cella.ConnectionFailed, match=f":{port}"):
         wait(open_session(url=f"http://127.0.0.1:{port}", token="x").run("1"))
     with pytest.raises(cella.ConnectionFailed):
         wait(open_session(url="unix:/nowhere/s").run("1"))

@@ -3,8 +3,9 @@
 import os
 import tarfile
 
-import cella
 import pytest
+
+import cella
 
 
 def test_named_checkpoints(session, wait):

@@ -6,9 +6,10 @@ import signal
 import threading
 import time
 
+import pytest
+
 import cella
 import cella.sync
-import pytest
 from children import Child
 from support.leftovers import processes_with
 from support.running import wait_until
@@ -135,8 +136,9 @@ def test_a_stream_that_is_cancelled_before_its_turn_has_a_result():
             task = asyncio.ensure_future(follow())
             while len((await session.client.list_runs(session.id))["runs"]) < 2:
                 await asyncio.sleep(0.01)
-            waiting = [run["id"] for run in (await session.client.list_runs(session.id))["runs"] if run["id"] != first.id]
-            assert await session.client.cancel_run(session.id, waiting[0])
+            runs = (await session.client.list_runs(session.id))["runs"]
+            second = next(run["id"] for run in runs if run["id"] != first.id)
+            assert await session.client.cancel_run(session.id, second)
             await asyncio.wait_for(task, 10)
             assert stream.result.status == "cancelled"
             await first.cancel()

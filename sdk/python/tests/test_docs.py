@@ -1,0 +1,50 @@
+"""Every snippet of the guide runs, and prints what it says."""
+
+import ast
+import asyncio
+import inspect
+import re
+
+import pytest
+
+from conftest import REPOSITORY
+
+PAGES = [REPOSITORY / "docs" / "python.md", REPOSITORY / "sdk" / "python" / "README.md"]
+SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROMISE = re.compile(r"^\s*print\(.*\)\s+# (.*)$", re.MULTILINE)
+
+
+async def run(code, names):
+    compiled = compile(code, "<snippet>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    answer = eval(compiled, names)
+    if inspect.isawaitable(answer):
+        await answer
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_snippets_print_what_they_promise(page, capsys):
+    text = page.read_text()
+    snippets = SNIPPET.findall(text)
+    assert snippets and text.count("```python") == len(snippets)
+
+    async def all_of_them():
+        names = {}
+        for snippet in snippets:
+            await run(snippet, names)
+            assert capsys.readouterr().out.splitlines() == PROMISE.findall(snippet), snippet
+
+    asyncio.run(all_of_them())
+    assert any(PROMISE.findall(snippet) for snippet in snippets)
+
+
+def test_the_table_names_every_field_and_every_exception():
+    import dataclasses
+
+    import cella
+    from cella import errors
+
+    text = PAGES[0].read_text()
+    fields = {field.name for kind in (cella.SandboxConfig, cella.LocalConfig) for field in dataclasses.fields(kind)}
+    kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
+    missing = {name for name in fields | kinds - {"ApiError", "BatchError"} if f"`{name}`" not in text}
+    assert not {name for name in missing if f"cella.{name}" not in text}
