@@ -37,9 +37,9 @@ def test_autogen_two_agents(tmp_path: pathlib.Path) -> None:
 
 
 def test_batch_evaluation_is_five_times_as_fast(tmp_path: pathlib.Path) -> None:
-    """Both rows are measured in one run. Others use the machine too, hence the best of up to five."""
-    ratios = []
-    while len(ratios) < 5 and max(ratios, default=0.0) < 5:
+    """Both rows are measured in one run. Others use the machine too, hence the best of up to three."""
+    ratios: list[float] = []
+    while len(ratios) < 3 and max(ratios, default=0.0) < 5:
         said = run("batch_evaluation.py", "100", cwd=tmp_path)
         assert said.count("5 error, 5 ok, 90 passed") == 2, said
         found = re.search(r"([\d.]+) times as fast", said)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from autogen_core import CancellationToken
 from autogen_core.code_executor import CodeBlock, CodeExecutor
+from typing_extensions import Self
 
 from cella.result import Result
 
@@ -110,6 +111,14 @@ class CommandLineExecutor(CodeExecutor):
     def format_functions_for_prompt(self, prompt_template: str = PROMPT_TEMPLATE) -> str:
         """The user's functions for a model; the template has `$module_name` and `$functions`."""
         return prompt(self._functions, self._functions_module, prompt_template)
+
+    # AutoGen's base class has these only from 0.5 on.
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *ignored: object) -> None:
+        await self.stop()
 
     async def start(self) -> None:
         """Makes the temporary directory. Everything else comes with the first call."""
