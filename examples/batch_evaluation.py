@@ -19,7 +19,6 @@ from collections.abc import Awaitable, Callable
 
 import cella
 
-
 # What models import, whether they need it or not. Here it is imported once, before the first jail.
 USUAL = ["collections", "dataclasses", "datetime", "itertools", "json", "math", "random", "re", "statistics", "typing"]
 WARM = cella.SandboxExecutor(preload=USUAL)

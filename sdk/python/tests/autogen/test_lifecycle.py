@@ -37,6 +37,11 @@ def test_a_timeout_below_a_second_is_refused(lab: Lab, timeout: float) -> None:
         lab.make(timeout=timeout)
 
 
+def test_a_timeout_may_have_a_fraction(lab: Lab) -> None:
+    assert lab.python("import time\ntime.sleep(1.1)\nprint(1)", timeout=3.5).output == "1\n"
+    assert lab.python("import time\ntime.sleep(60)", timeout=1.5).exit_code == 124
+
+
 def test_the_directory_is_made(lab: Lab, tmp_path: pathlib.Path) -> None:
     executor = lab.make(work_dir=str(tmp_path / "fresh"))
     assert executor.work_dir == tmp_path / "fresh" and executor.work_dir.is_dir()

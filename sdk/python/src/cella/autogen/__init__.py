@@ -1,4 +1,4 @@
-"""Drop-in code executors for AutoGen 0.4 and later: the same classes and options, with ends that are real and a jail.
+"""Drop-in code executors for AutoGen 0.4.7 and later: the same classes and options, with ends that are real and a jail.
 
 Needs autogen-core: `pip install cella[autogen]`.
 """

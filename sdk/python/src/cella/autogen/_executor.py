@@ -50,7 +50,7 @@ class CommandLineExecutor(CodeExecutor):
 
     def __init__(
         self,
-        timeout: int,
+        timeout: float,
         work_dir: Path | str | None,
         functions: Sequence[UserFunction],
         functions_module: str,
@@ -80,7 +80,7 @@ class CommandLineExecutor(CodeExecutor):
             self._work_dir.mkdir(exist_ok=True)
 
     @property
-    def timeout(self) -> int:
+    def timeout(self) -> float:
         """Seconds that one block may take."""
         return self._timeout
 

@@ -36,7 +36,7 @@ _NO_LIMITS = LocalConfig(
 class LocalCommandLineCodeExecutorConfig(BaseModel):
     """What a LocalCommandLineCodeExecutor is made of."""
 
-    timeout: int = 60
+    timeout: int | float = 60
     work_dir: str | None = None
     functions_module: str = "functions"
     cleanup_temp_files: bool = True
@@ -66,7 +66,7 @@ class LocalCommandLineCodeExecutor(CommandLineExecutor, Component[LocalCommandLi
 
     def __init__(
         self,
-        timeout: int = 60,
+        timeout: float = 60,
         work_dir: Path | str | None = None,
         functions: Sequence[UserFunction] = (),
         functions_module: str = "functions",

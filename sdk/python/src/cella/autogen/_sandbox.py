@@ -31,7 +31,7 @@ _OUTPUT_LIMIT = "64m"
 class SandboxCommandLineCodeExecutorConfig(BaseModel):
     """What a SandboxCommandLineCodeExecutor is made of."""
 
-    timeout: int = 60
+    timeout: int | float = 60
     work_dir: str | None = None
     functions_module: str = "functions"
     cleanup_temp_files: bool = True
@@ -73,7 +73,7 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
 
     def __init__(
         self,
-        timeout: int = 60,
+        timeout: float = 60,
         work_dir: Path | str | None = None,
         functions: Sequence[UserFunction] = (),
         functions_module: str = "functions",
