@@ -158,6 +158,12 @@ def test_a_python_by_its_path(open_session, wait):
         assert wait(session.run("import sys; print(sys.version_info[:3])")).stdout == f"{sys.version_info[:3]}\n"
 
 
+def test_the_python_of_an_environment_by_its_path_means_the_environment(open_session, wait, tmp_path):
+    venv.create(tmp_path / "venv", symlinks=True)
+    session = open_session(SandboxExecutor(python_version=tmp_path / "venv" / "bin" / "python"))
+    assert wait(session.run("import sys; sys.prefix")).value == repr(str(tmp_path / "venv"))
+
+
 def test_a_python_by_its_version(open_session, wait):
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     session = open_session(SandboxExecutor(python_version=version))

@@ -63,7 +63,7 @@ def test_nobody_there(open_session, wait):
 @pytest.mark.parametrize("url", ["localhost:80", "ftp://x", "http://", "http://a/path", "http://u@h", "unix:relative",
                                  "http://h:99999", "http://h:x"])
 def test_an_address_that_is_none(twin, url):
-    with pytest.raises(ValueError, match="unix|host|port|address"):
+    with pytest.raises(ValueError, match=r"unix|host|port|address"):
         twin.api.Session(url=url)
 
 

@@ -42,8 +42,9 @@ def find_pythons():
 
 def test_with(python, words):
     with tempfile.TemporaryDirectory(prefix="cella-test-all-") as directory:
-        subprocess.run([python, "-m", "venv", directory], check=True)
-        own = f"{directory}/bin/python"
+        # Not the directory itself, which is private: guests of root are others than root.
+        subprocess.run([python, "-m", "venv", f"{directory}/venv"], check=True)
+        own = f"{directory}/venv/bin/python"
         # As users install it: what the tests import is the package, not the source tree.
         subprocess.run([own, "-m", "pip", "install", "-q", str(PROJECT), "pytest"], check=True)
         command = [own, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--ignore", "tests/autogen", *words]
@@ -51,7 +52,7 @@ def test_with(python, words):
 
 
 def test_as_user(words):
-    """Only what the tests read is laid out for the user: the repository may lie below a private directory."""
+    """Only what the tests read is laid out for the user, since the repository may lie below a private directory."""
     with tempfile.TemporaryDirectory(prefix="cella-test-all-") as directory:
         tree = pathlib.Path(directory) / "tree"
         for part in ("sdk/python", "tests"):
@@ -61,8 +62,9 @@ def test_as_user(words):
         programs = pathlib.Path(os.environ.get("CELLA_BIN") or REPOSITORY / "build/release/bin/cella").parent
         command = [
             SYSTEM_PYTHON, REPOSITORY / "tests/support/as_user.py", "--programs", programs, "--tests", tree, "--",
-            "env", "PYTHONPATH={tests}/sdk/python/src", "PYTHONDONTWRITEBYTECODE=1", SYSTEM_PYTHON, "-m", "pytest", "-q",
-            "-p", "no:cacheprovider", "-c", "{tests}/sdk/python/pyproject.toml", "--rootdir", "{tests}/sdk/python",
+            "env", "PYTHONPATH={tests}/sdk/python/src", "PYTHONDONTWRITEBYTECODE=1",
+            SYSTEM_PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+            "-c", "{tests}/sdk/python/pyproject.toml", "--rootdir", "{tests}/sdk/python",
             "{tests}/sdk/python/tests", "--ignore", "{tests}/sdk/python/tests/autogen", *words,
         ]
         return subprocess.run(list(map(str, command)), check=False).returncode == 0

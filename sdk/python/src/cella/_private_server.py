@@ -48,7 +48,7 @@ def _default_python() -> dict[str, str]:
     """The caller's own interpreter, or its virtual environment, in the words of a policy."""
     if sys.prefix != sys.base_prefix:
         return {"venv": os.path.abspath(sys.prefix)}
-    return {"python": os.path.abspath(sys.executable)} if sys.executable else {}
+    return {"python": os.path.realpath(sys.executable)} if sys.executable else {}
 
 
 def _python_places(directory: str) -> list[str]:

@@ -29,6 +29,14 @@ def _host_path(path: str, local: bool) -> str:
     return os.path.realpath(os.path.expanduser(path)) if local else path
 
 
+def _interpreter(path: str) -> dict[str, str]:
+    """On this machine: that of a virtual environment means the environment, which its link alone would not tell."""
+    environment = os.path.dirname(os.path.dirname(os.path.abspath(path)))
+    if os.path.exists(os.path.join(environment, "pyvenv.cfg")):
+        return {"venv": os.path.realpath(environment)}
+    return {"python": os.path.realpath(path)}
+
+
 class _Config:
     """What both configurations share: they become JSON and a policy of the server."""
 
@@ -94,6 +102,8 @@ class _Config:
                 document[word] = list(value) if isinstance(value, tuple) else value
         if limits:
             document["limits"] = limits
+        if local and os.path.isabs(document.get("python", "")):
+            document.update(_interpreter(document.pop("python")))
         return document
 
 
