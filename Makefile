@@ -38,11 +38,11 @@ test: lint  ## Run everything: format, layers, clang-tidy, sanitizers, unit, run
 	@$(MAKE) -s run
 	@tools/check_completions.sh $(CELLA)
 	@tools/check_tidy.py build/release
-	@tools/build.sh asan all
+	@tools/build.sh asan unit_tests
 	@echo "== unit tests under the address and undefined-behaviour sanitizers" >&2
 	@ctest --test-dir build/asan --output-on-failure --no-tests=error -L '^unit$$'
-	@echo "== unit, runner, contract, integration and security tests of the release build" >&2
-	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^(unit|runners|contract|integration|security)$$' \
+	@echo "== unit, runner, contract, integration, security and Python tests of the release build" >&2
+	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^(unit|runners|contract|integration|security|python)$$' \
 	  --output-junit test-results.xml
 
 soak: build  ## Open, use and close 10,000 sessions, and see that nothing is left behind (not part of test)
@@ -53,11 +53,12 @@ test-vm: build  ## Boot a kernel with cgroup v2 alone under QEMU, and test the l
 	@tools/setup.sh vm
 	@tests/vm/run.sh
 
-lint: setup-test  ## Check format and layers
-	@echo "== checking format and layers" >&2
+lint: setup-test  ## Check format, layers and the Python package
+	@echo "== checking format, layers and the Python package" >&2
 	@tools/check_format.sh
 	@tools/check_layers.py --self-test
 	@tools/check_layers.py
+	@tools/check_python.sh
 
 tidy: setup-test  ## Run clang-tidy over what changed since it last passed
 	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON

@@ -22,6 +22,12 @@ inline std::unexpected<ApiError> Conflict(std::string message, std::string hint 
   return std::unexpected(ApiError{409, "conflict", std::move(message), std::move(hint), std::nullopt});
 }
 
+// 409: what was asked for needs a session that lives.
+inline std::unexpected<ApiError> SessionEnded(const std::string& because) {
+  return std::unexpected(
+      ApiError{409, "session_ended", "the session has ended: " + because, "open a new one", std::nullopt});
+}
+
 // 503: the server is about to end.
 ApiError Draining();
 

@@ -81,7 +81,7 @@ void HostedSession::Forget() {
 
 async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wish) {
   if (!session_->is_open()) {
-    co_return Conflict("the session has ended: " + session_->closed_because(), "open a new one");
+    co_return SessionEnded(session_->closed_because());
   }
   if (hub_.draining) co_return std::unexpected(Draining());
   if (wish.idempotency_key) {
@@ -113,7 +113,7 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
     auto accepted = co_await hub_.registry.RunAccepted(std::move(row));
     if (!accepted) co_return Refused(accepted.error());
     if (accepted->as != session::Accepted::As::kNew) co_return co_await FindRepeated(wish);
-    if (!session_->is_open()) co_return Conflict("the session has ended: " + session_->closed_because());
+    if (!session_->is_open()) co_return SessionEnded(session_->closed_because());
     Begin(run, std::move(wish), std::move(*share), hash);
     Announce(run);
     co_return run;

@@ -102,5 +102,7 @@ _KINDS = {
 }
 
 
-def api_error(status: int, code: str, message: str, hint: str = "", retry_after: Optional[float] = None) -> ApiError:
+def api_error(status: int, code: str, message: str, hint: str = "", retry_after: Optional[float] = None) -> CellaError:
+    if code == "session_ended":
+        return SessionClosed(message)
     return _KINDS.get(status, ApiError)(status, code, message, hint, retry_after)
