@@ -9,6 +9,7 @@ import pytest
 
 import cella
 import cella.sync
+from support.running import wait_until
 
 
 def test_a_session_lives_through_several_loops():
@@ -81,6 +82,41 @@ def test_many_tasks_open_a_session_once():
             await session.aclose()
 
     asyncio.run(main())
+
+
+def sessions_on(client):
+    """How many the private server has."""
+    lines = client._exchanges.fetch("GET", "/metrics").decode().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("cella_sessions "))
+
+
+def test_sessions_whose_opening_was_cancelled_do_not_stay():
+    observer = cella.sync.Client()
+    before = sessions_on(observer)
+
+    async def main():
+        for delay in (0, 0, 0.0005, 0.001, 0.002, 0.004):
+            session = cella.Session()
+            task = asyncio.ensure_future(session.open())
+            await asyncio.sleep(delay)
+            task.cancel()
+            await asyncio.wait([task])
+            await session.aclose()
+        while asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+    assert wait_until(lambda: sessions_on(observer) == before, 10)
+    observer.close()
+
+
+def test_sessions_that_were_dropped_end_at_the_next_occasion():
+    with cella.sync.Session() as other:
+        before = sessions_on(other.client)
+        for _ in range(5):
+            cella.sync.Session().run("1")
+            gc.collect()
+        assert sessions_on(other.client) == before + 1
 
 
 def test_threads_share_a_session():

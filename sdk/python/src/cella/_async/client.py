@@ -8,9 +8,9 @@ import time
 from cella._async.exchange import Answer, Exchanges
 from cella._http import header_line, quote, target
 from cella._transport.address import Address
-from cella._transport.aio import Turn, pause
+from cella._transport.aio import pause, settle
 from cella._version import __version__, compatible
-from cella.errors import IncompatibleServer, NotFound, ServerBusy, SessionClosed
+from cella.errors import ApiError, IncompatibleServer, NotFound, ServerBusy, SessionClosed
 from cella.result import Result
 
 TYPE_CHECKING = False
@@ -69,8 +69,8 @@ class Client:
         self.url = url
         self.server = server
         self._exchanges = Exchanges(Address(url, tls), token, server)
-        self._turn = Turn()
         self._version: Optional[str] = None
+        self._abandoned: list[str] = []
 
     async def __aenter__(self) -> Client:
         return self
@@ -148,16 +148,36 @@ class Client:
 
     async def create_session(self, policy: Optional[Mapping[str, Any]] = None) -> Document:
         """Opens a session. While the server is at a limit it is asked again as it advises, within a bound."""
+
+        async def create() -> Document:
+            answer: Document = await self._ask("POST", "/v1/sessions", policy or {})
+            return answer
+
         deadline = time.monotonic() + BUSY_BOUND
+        await self._delete_abandoned()
         while True:
             try:
-                answer: Document = await self._ask("POST", "/v1/sessions", policy or {})
-                return answer
+                return await settle(create, self._undo_create)
             except ServerBusy as busy:
                 wait = min(busy.retry_after or 1.0, 5.0)
                 if time.monotonic() + wait > deadline:
                     raise
             await pause(wait)
+
+    async def _undo_create(self, session: Document) -> None:
+        self.abandon(str(session["id"]))
+        await self._delete_abandoned()
+
+    def abandon(self, session: str) -> None:
+        """Of an object that was dropped without being closed: it is ended at the next occasion."""
+        self._abandoned.append(session)
+
+    async def _delete_abandoned(self) -> None:
+        while self._abandoned:
+            try:
+                await self.delete_session(self._abandoned.pop())
+            except (ApiError, IndexError):
+                pass  # it has ended by itself, or another thread was faster
 
     async def list_sessions(self, after: Optional[str] = None, limit: Optional[int] = None) -> Document:
         answer: Document = await self._ask("GET", target("/v1/sessions", {"after": after, "limit": limit}))

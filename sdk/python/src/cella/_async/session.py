@@ -316,6 +316,11 @@ class Session:
         """The content of a file."""
         return await self.files.download(path)
 
+    def __del__(self) -> None:
+        # Nothing can be asked of a server here. A client that is the session's own goes with it.
+        if getattr(self, "_description", None) is not None and self._closed is None and not self._owns_client:
+            self._client.abandon(str(self.id))
+
     def __repr__(self) -> str:
         state = "closed" if self._closed else self.id or "not open yet"
         return f"<Session {self.executor}: {state}>"

@@ -9,9 +9,9 @@ import time
 from cella._sync.exchange import Answer, Exchanges
 from cella._http import header_line, quote, target
 from cella._transport.address import Address
-from cella._transport.blocking import Turn, pause
+from cella._transport.blocking import pause, settle
 from cella._version import __version__, compatible
-from cella.errors import IncompatibleServer, NotFound, ServerBusy, SessionClosed
+from cella.errors import ApiError, IncompatibleServer, NotFound, ServerBusy, SessionClosed
 from cella.result import Result
 
 TYPE_CHECKING = False
@@ -70,8 +70,8 @@ class Client:
         self.url = url
         self.server = server
         self._exchanges = Exchanges(Address(url, tls), token, server)
-        self._turn = Turn()
         self._version: Optional[str] = None
+        self._abandoned: list[str] = []
 
     def __enter__(self) -> Client:
         return self
@@ -149,16 +149,36 @@ class Client:
 
     def create_session(self, policy: Optional[Mapping[str, Any]] = None) -> Document:
         """Opens a session. While the server is at a limit it is asked again as it advises, within a bound."""
+
+        def create() -> Document:
+            answer: Document = self._ask("POST", "/v1/sessions", policy or {})
+            return answer
+
         deadline = time.monotonic() + BUSY_BOUND
+        self._delete_abandoned()
         while True:
             try:
-                answer: Document = self._ask("POST", "/v1/sessions", policy or {})
-                return answer
+                return settle(create, self._undo_create)
             except ServerBusy as busy:
                 wait = min(busy.retry_after or 1.0, 5.0)
                 if time.monotonic() + wait > deadline:
                     raise
             pause(wait)
+
+    def _undo_create(self, session: Document) -> None:
+        self.abandon(str(session["id"]))
+        self._delete_abandoned()
+
+    def abandon(self, session: str) -> None:
+        """Of an object that was dropped without being closed: it is ended at the next occasion."""
+        self._abandoned.append(session)
+
+    def _delete_abandoned(self) -> None:
+        while self._abandoned:
+            try:
+                self.delete_session(self._abandoned.pop())
+            except (ApiError, IndexError):
+                pass  # it has ended by itself, or another thread was faster
 
     def list_sessions(self, after: Optional[str] = None, limit: Optional[int] = None) -> Document:
         answer: Document = self._ask("GET", target("/v1/sessions", {"after": after, "limit": limit}))

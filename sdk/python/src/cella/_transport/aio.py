@@ -243,6 +243,31 @@ async def call(callback: Callable[..., Any], *words: Any) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
+_settling: set[asyncio.Future[Any]] = set()
+
+
+async def settle(work: Callable[[], Awaitable[T]], undo: Callable[[T], Awaitable[None]]) -> T:
+    """Work that makes something elsewhere. If the wait is cancelled it goes on, and what it makes is undone."""
+    making = asyncio.ensure_future(work())
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        _keep(making)
+        making.add_done_callback(lambda made: _undo(made, undo))
+        raise
+
+
+def _keep(future: asyncio.Future[Any]) -> None:
+    """A loop knows its tasks weakly: without this one might vanish in the middle."""
+    _settling.add(future)
+    future.add_done_callback(_settling.discard)
+
+
+def _undo(made: asyncio.Future[T], undo: Callable[[T], Awaitable[None]]) -> None:
+    if not made.cancelled() and made.exception() is None:
+        _keep(asyncio.ensure_future(undo(made.result())))
+
+
 async def in_thread(work: Callable[..., T], *words: Any) -> T:
     """Work with files, off the loop."""
     return await asyncio.get_running_loop().run_in_executor(None, work, *words)

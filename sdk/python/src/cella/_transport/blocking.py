@@ -141,6 +141,11 @@ def call(callback: Callable[..., Any], *words: Any) -> Any:
     return callback(*words)
 
 
+def settle(work: Callable[[], T], undo: Callable[[T], None]) -> T:
+    """Nobody can cancel a wait of a thread."""
+    return work()
+
+
 def in_thread(work: Callable[..., T], *words: Any) -> T:
     """Work with files. This is a thread of the caller already."""
     return work(*words)
