@@ -58,12 +58,13 @@ class Output:
 class FileChange:
     """A file of the workspace that a run created, modified or deleted."""
 
-    __slots__ = ("change", "path", "size")
+    __slots__ = ("change", "media_type", "path", "size")
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.path: str = document.get("path") or ""
         self.size: int = document.get("size") or 0
         self.change: str = document.get("change") or ""
+        self.media_type: str = document.get("type") or ""
 
     def __repr__(self) -> str:
         return f"FileChange({self.path!r}, {self.change}, {self.size} bytes)"
