@@ -36,16 +36,23 @@ void HostedRun::Append(std::string line) {
 async::Task<bool> HostedRun::Emit(Event event) {
   if (phase_ == Phase::kEnded) co_return true;  // cancelled before its turn came
   if (std::holds_alternative<StartedEvent>(event)) phase_ = Phase::kRunning;
+  Tell(event);
+  co_return true;
+}
+
+void HostedRun::Tell(const Event& event) {
   if (std::holds_alternative<FinishedEvent>(event)) {
+    told_end_ = true;
     for (Stream stream : {Stream::kStdout, Stream::kStderr}) {
       if (std::string line = encoder_.Flush(stream); !line.empty()) Append(std::move(line));
     }
   }
   if (std::string line = encoder_.Encode(event); !line.empty()) Append(std::move(line));
-  co_return true;
 }
 
 void HostedRun::Finish(const RunResult& result) {
+  // Whoever follows it waits for the last event; a run that ended before its turn has sent none.
+  if (!told_end_) Tell(FinishedEvent{result.outcome, result.state, result.checkpoint});
   result_ = std::make_shared<const std::string>(session::ToJson(result));
   phase_ = Phase::kEnded;
   news_.clear();

@@ -77,6 +77,7 @@ class HostedRun : public executor::EventSink {
 
  private:
   void Append(std::string line);
+  void Tell(const Event& event);
   void DropLargeResult();
 
   const std::string id_;
@@ -90,6 +91,7 @@ class HostedRun : public executor::EventSink {
   std::shared_ptr<const std::string> result_;
   size_t waiters_ = 0;
   bool settled_ = false;
+  bool told_end_ = false;
   bool stored_ = false;
 };
 

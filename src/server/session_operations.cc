@@ -24,6 +24,11 @@ async::Task<void> Create(Hub& hub, Call& call) {
   if (!spec) co_return co_await Refuse(call.exchange, std::move(spec.error()));
   auto session = co_await hub.sessions.Open(hub, std::move(*spec), call.client);
   if (!session) co_return co_await Refuse(call.exchange, std::move(session.error()));
+  if (!call.exchange.is_connected()) {
+    // Nobody would ever hear its name.
+    (*session)->Stop("its client left before it was open");
+    co_return;
+  }
   co_await AnswerJson(call.exchange, 201, (*session)->Describe());
 }
 

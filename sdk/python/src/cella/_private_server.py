@@ -26,9 +26,6 @@ _STOP_BOUND = 5.0
 _LAST_WORDS = 4096
 # Of one session in the server, with its checkpoints.
 _DESCRIPTORS = 40
-# A link to / that is made when the server is up: its configuration may not name that, since servers of many users
-# must not, and does not know yet where this will lead.
-_EVERYTHING = "everything"
 _SIGTERM, _SIGKILL = 15, 9
 _READY = "listening on "
 # Of whoever started this process: they are not meant for its server.
@@ -51,13 +48,6 @@ def _default_python() -> dict[str, str]:
     return {"python": os.path.realpath(sys.executable)} if sys.executable else {}
 
 
-def _python_places(directory: str) -> list[str]:
-    """Where interpreters may be: everywhere but below the directory where the server's own is."""
-    own = "/" + directory.split("/")[1]
-    with os.scandir("/") as entries:
-        return sorted(entry.path for entry in entries if entry.is_dir() and entry.path not in (own, "/proc", "/sys"))
-
-
 def _most_sessions() -> int:
     """As many as there are descriptors for; a server that runs out of them fails in worse ways than a refusal."""
     _, most = getrlimit(RLIMIT_NOFILE)
@@ -67,7 +57,6 @@ def _most_sessions() -> int:
 def _configuration(directory: str) -> str:
     """Whoever can reach this server is its user: it allows what that user may do anyway."""
     policy = "\n".join(f"{key} = {_quoted(value)}" for key, value in _default_python().items())
-    pythons = ", ".join(map(_quoted, _python_places(directory)))
     return f"""\
 [server]
 listen = [{_quoted(f"unix:{directory}/s")}]
@@ -86,8 +75,7 @@ max_lifetime = "365d"
 [allow]
 executors = ["sandbox", "local"]
 network_host = true
-mounts = [{_quoted(f"{directory}/{_EVERYTHING}")}]
-pythons = [{pythons}]
+whole_machine = true
 [maxima]
 memory = "1024t"
 pids = 4194304
@@ -183,7 +171,6 @@ class PrivateServer:
                 if not said:
                     return
                 if not self.ready and _READY.encode() in self._words[-64:] + said:
-                    os.symlink("/", self._directory / _EVERYTHING)
                     sweep(os.path.dirname(self._directory.path))
                     self.ready = True
                 self._words = (self._words + said)[-_LAST_WORDS:]
