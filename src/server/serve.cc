@@ -70,7 +70,8 @@ class Serving {
         options_(std::move(options)),
         config_(options_.config),
         log_(config_.log.level, config_.log.format, options_.log_fd),
-        sessions_(loop) {}
+        sessions_(loop),
+        preparing_(loop) {}
 
   async::Task<Status> Run() {
     CO_TRY_VOID(Prepare());
@@ -78,6 +79,19 @@ class Serving {
     CO_TRY(tokens_, LoadTokens(options_));
     CO_TRY(std::vector<http::Listener> listeners, OpenListeners());
     CO_TRY_VOID(MakeEngines());
+    // While the registry opens: it takes longer than anything else here.
+    if (config_.sessions.prestart) preparing_.Add(Prestart());
+    Status served = co_await ServeWithRegistry(std::move(listeners), std::move(owner));
+    preparing_.Cancel();
+    co_await preparing_.Join();
+    for (session::Engine* engine : {engines_.sandbox.get(), engines_.local.get()}) {
+      if (engine != nullptr) co_await engine->executor->Close();
+    }
+    co_return served;
+  }
+
+ private:
+  async::Task<Status> ServeWithRegistry(std::vector<http::Listener> listeners, UniqueFd owner) {
     auto registry =
         co_await session::Registry::Open(loop_, config_.server.state_dir + "/registry.db", RegistryOptionsOf(config_));
     if (!registry) co_return std::unexpected(std::move(registry.error()));
@@ -96,13 +110,9 @@ class Serving {
     Status served = lost ? Status{} : std::unexpected(std::move(lost.error()));
     if (served) co_await ServeAndDrain(std::move(listeners), std::move(owner));
     co_await registry_->Close();
-    for (session::Engine* engine : {engines_.sandbox.get(), engines_.local.get()}) {
-      if (engine != nullptr) co_await engine->executor->Close();
-    }
     co_return served;
   }
 
- private:
   // Nothing: it belongs to nobody.
   Result<UniqueFd> OpenOwner() const {
     if (!options_.exit_with) return UniqueFd();
@@ -178,14 +188,10 @@ class Serving {
     // Not part of the log: whoever started the server waits for these very words.
     for (const std::string& address : addresses) dprintf(options_.log_fd, "listening on %s\n", address.c_str());
     NotifyReady();
-    async::TaskGroup preparing(loop_);
-    if (config_.sessions.prestart) preparing.Add(Prestart());
     const bool abandoned = co_await StopOrAbandoned(stop, std::move(owner));
     hub.draining = true;
     reloading.Cancel();
-    preparing.Cancel();
     co_await reloading.Join();
-    co_await preparing.Join();
     log_.Write(LogLevel::kInfo, "draining", abandoned ? "the process it belongs to has ended" : "draining");
     server.StopAccepting();
     const async::TimePoint deadline = async::Clock::now() + (abandoned ? 0s : config_.server.drain_grace);
@@ -256,6 +262,7 @@ class Serving {
   Engines engines_;
   std::unique_ptr<session::Registry> registry_;
   HostedSessions sessions_;
+  async::TaskGroup preparing_;
 };
 
 }  // namespace

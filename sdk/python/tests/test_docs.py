@@ -9,7 +9,7 @@ import pytest
 
 from conftest import REPOSITORY
 
-PAGES = [REPOSITORY / "docs" / "python.md", REPOSITORY / "sdk" / "python" / "README.md"]
+PAGES = [REPOSITORY / name for name in ("docs/python.md", "sdk/python/README.md", "README.md")]
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROMISE = re.compile(r"^\s*print\(.*\)\s+# (.*)$", re.MULTILINE)
 
@@ -21,7 +21,7 @@ async def run(code, names):
         await answer
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=str)
 def test_snippets_print_what_they_promise(page, capsys):
     text = page.read_text()
     snippets = SNIPPET.findall(text)

@@ -59,6 +59,7 @@ def test_as_user(words):
             shutil.copytree(REPOSITORY / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
         (tree / "docs").mkdir()
         shutil.copy(REPOSITORY / "docs/python.md", tree / "docs")
+        shutil.copy(REPOSITORY / "README.md", tree)
         programs = pathlib.Path(os.environ.get("CELLA_BIN") or REPOSITORY / "build/release/bin/cella").parent
         command = [
             SYSTEM_PYTHON, REPOSITORY / "tests/support/as_user.py", "--programs", programs, "--tests", tree, "--",
