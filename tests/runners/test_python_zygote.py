@@ -45,8 +45,8 @@ def modules(runner):
     return set(json.loads(runner.run("import sys, json\nprint(json.dumps(sorted(sys.modules)))").stdout))
 
 
-FIRST_RUNS = ("x = 1", "print(1)", "[x, 'value']", "object()")
-LATER_RUNS = ("1 / 0", "nothing_of_that_name", "def f(:", "await __import__('asyncio').sleep(0)", "!true", "%time 1")
+FIRST_RUNS = ("x = 1", "print(1)", "[x, 'value']", "object()", "1 / 0", "nothing_of_that_name", "def f(:")
+LATER_RUNS = ("await __import__('asyncio').sleep(0)", "!true", "%time 1")
 
 
 @pytest.mark.parametrize("warm, runs", [(False, FIRST_RUNS), (True, FIRST_RUNS + LATER_RUNS)])
@@ -60,6 +60,14 @@ def test_runs_import_nothing_after_the_fork(python, warm, runs):
             for code in runs:
                 runner.run(code)
             assert modules(runner) - modules(probe) == set()
+
+
+def test_a_session_of_a_warm_zygote_reads_its_own_input(python):
+    with Zygote(python) as zygote:
+        assert zygote.control.recv(100) == b"warm"
+        with zygote.fork() as runner:
+            runner.configure()
+            assert runner.run("input()", stdin="mine\n").value == "'mine'"
 
 
 def test_a_session_that_is_born_before_the_rest_is_imported_lacks_nothing(python):

@@ -7,7 +7,6 @@ none of the hooks that Python has for it: those of the standard library renew th
 
 import _signal
 import builtins
-import functools
 import gc
 import importlib
 import json
@@ -23,8 +22,14 @@ from .session import Session
 
 # What many sessions need at some time, but none of them before its first result: imported when nobody wants a session.
 LATER_MODULES = ("escapes", "event_loop", "figures", "inspection", "ipython", "magics")
-FIRST_CELLS = ("warm = 1\nprint(warm)", "1 + 1")
-LATER_CELLS = ("raise ValueError('warm')", "undefined_name", "import sys; sys.stderr.write('warm')\nobject()", "(")
+WARM_CELLS = (
+    "warm = 1\nprint(warm)",
+    "1 + 1",
+    "raise ValueError('warm')",
+    "undefined_name",
+    "import sys; sys.stderr.write('warm')\nobject()",
+    "(",
+)
 IDLE = -2  # of cella_zygote_serve
 IDLE_MS = 20
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -40,8 +45,9 @@ def _message(frame: dict) -> bytes:
     return struct.pack("<I", len(body)) + body
 
 
-def _warm_up(library_path: str, cells):
-    """Runs cells through the very path that a child takes, against a socket of our own and with output to nowhere."""
+def _warm_up(library_path: str):
+    """Runs cells through the very path that a child takes, against a socket of our own and with output to nowhere.
+    Before the session is made that children get: it puts itself in the place of this one (sys.stdin, input)."""
     saved = [os.dup(1), os.dup(2)]
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     ours, theirs = socket.socketpair()
@@ -50,7 +56,7 @@ def _warm_up(library_path: str, cells):
         os.dup2(null, 2)
         scratch = Session(library_path)
         theirs.sendall(_message({"type": "configure", "env": dict(os.environ), "cwd": os.getcwd()}))
-        for number, code in enumerate(cells, 1):
+        for number, code in enumerate(WARM_CELLS, 1):
             theirs.sendall(_message({"type": "run", "run": "r", "number": number, "code": code, "checkpoint": "off"}))
         theirs.shutdown(socket.SHUT_WR)
         scratch.open(ours.detach())
@@ -139,7 +145,7 @@ def _prepare(library_path: str, options: dict):
     """The session that every child gets a copy of, the loaded library, and what a child has to call."""
     import ctypes
 
-    _warm_up(library_path, FIRST_CELLS)
+    _warm_up(library_path)
     session = Session(library_path)
     session.streams.unbuffer_c()
     hooks = _import_all(options.get("preload", ()))
@@ -155,19 +161,18 @@ def _prepare(library_path: str, options: dict):
     return session, library, hooks
 
 
-def _serve(library, library_path: str, control_fd: int):
+def _serve(library, control_fd: int):
     """The socket of a newborn's session and what seeds its generators, in the newborn; a socket less than zero at the
     end. Whoever waits for the first session gets it before the rest is imported."""
-    steps = [lambda: _warm_up(library_path, LATER_CELLS)]
-    steps += [functools.partial(importlib.import_module, "cella_runner." + name) for name in LATER_MODULES]
-    while True:
+    for name in LATER_MODULES + (None,):
         reseeders = _reseeders()
         gc.freeze()
-        fd = library.cella_zygote_serve(control_fd, IDLE_MS if steps else -1)
+        fd = library.cella_zygote_serve(control_fd, IDLE_MS if name else -1)
         if fd != IDLE:
-            return fd, reseeders
-        steps.pop(0)()
+            break
+        importlib.import_module("cella_runner." + name)
         gc.collect()
+    return fd, reseeders
 
 
 def _become_runner(session: Session, fd: int, hooks, main_thread: dict):
@@ -186,7 +191,7 @@ def main(control_fd: int, library_path: str, options: str):
         os.write(control_fd, json.dumps({"error": words}).encode() + b"\n")
         os._exit(1)
     main_thread = threading.main_thread().__dict__
-    fd, reseeders = _serve(library, library_path, control_fd)
+    fd, reseeders = _serve(library, control_fd)
     if fd >= 0:
         _become_runner(session, fd, hooks + reseeders, main_thread)
     os._exit(0)
