@@ -25,7 +25,7 @@ endef
 unexport CODE
 export CELLA_MAKE_CODE := $(or $(value CODE),$(DEMO))
 
-.PHONY: build run test soak test-vm bench install uninstall format tidy lint clean help setup setup-test
+.PHONY: build run test soak test-vm bench wheel install uninstall format tidy lint clean help setup setup-test
 
 build: setup  ## Build the release programs into build/release/bin/ (the default)
 	@tools/build.sh release programs $(if $(wildcard build/release/build.ninja),,-DCELLA_BUILD_TESTS=OFF)
@@ -67,6 +67,10 @@ tidy: setup-test  ## Run clang-tidy over what changed since it last passed
 bench: build  ## Measure this machine
 	@$(CELLA) bench $(ARGS)
 
+wheel: $(if $(WHEEL_PREFIX),,build)  ## Build the Python wheel, programs included, into dist/ (WHEEL_PREFIX=DIR: those installed there)
+	@tools/setup.sh wheel
+	@sdk/python/tools/make_wheel.py $(if $(WHEEL_PREFIX),--prefix '$(WHEEL_PREFIX)') dist
+
 install: build  ## Install below PREFIX (/usr/local), staged in DESTDIR if given
 	@DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)' --strip
 
@@ -77,7 +81,7 @@ format: setup-test  ## Format all C++
 	@tools/check_format.sh --fix
 
 clean:  ## Remove all build output
-	rm -rf build
+	rm -rf build dist
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
