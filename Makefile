@@ -25,7 +25,7 @@ endef
 unexport CODE
 export CELLA_MAKE_CODE := $(or $(value CODE),$(DEMO))
 
-.PHONY: build run test soak test-vm bench wheel install uninstall format tidy lint clean help setup setup-test
+.PHONY: build run test soak test-vm bench wheel test-wheel install uninstall format tidy lint clean help setup setup-test
 
 build: setup  ## Build the release programs into build/release/bin/ (the default)
 	@tools/build.sh release programs $(if $(wildcard build/release/build.ninja),,-DCELLA_BUILD_TESTS=OFF)
@@ -70,6 +70,12 @@ bench: build  ## Measure this machine
 wheel: $(if $(WHEEL_PREFIX),,build)  ## Build the Python wheel, programs included, into dist/ (WHEEL_PREFIX=DIR: those installed there)
 	@tools/setup.sh wheel
 	@sdk/python/tools/make_wheel.py $(if $(WHEEL_PREFIX),--prefix '$(WHEEL_PREFIX)') dist
+
+test-wheel: wheel  ## Install the wheel on systems that have Python and nothing else, and use it there (not part of test)
+	@tools/setup.sh wheel test-wheel
+	@CELLA_BIN='$(or $(WHEEL_PREFIX),build/release)/bin/cella' PYTHONPATH=sdk/python/src \
+	  /usr/bin/python3 -B -m pytest -q -p no:cacheprovider -c sdk/python/pyproject.toml --rootdir sdk/python \
+	  sdk/python/tests/packaging/on_clean_machines.py
 
 install: build  ## Install below PREFIX (/usr/local), staged in DESTDIR if given
 	@DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)' --strip
