@@ -71,12 +71,12 @@ def install(build: Path, prefix: Path) -> None:
     """Stages the release build, stripped."""
     # The only component is named so that its manifest does not replace that of the last `make install`, which
     # `make uninstall` reads.
-    command = ["cmake", "--install", build, "--prefix", prefix, "--component", "Unspecified", "--strip"]
+    command = ["cmake", "--install", str(build), "--prefix", str(prefix), "--component", "Unspecified", "--strip"]
     environment = {name: value for name, value in os.environ.items() if name != "DESTDIR"}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise NoPrograms(f"cmake cannot be started ({error.strerror}), and {build} is to be installed with it") from None
+        raise NoPrograms(f"cmake, which installs {build}, cannot be started: {error.strerror}") from None
     if done.returncode != 0:
         raise NoPrograms(f"{build} cannot be installed: run `make build` first\n{done.stderr.strip()}")
 
@@ -116,7 +116,7 @@ class ProgramsBuildHook(BuildHookInterface[Any]):
         # Elsewhere, as in an unpacked source distribution, two directories up may be anything.
         if not (repository / "cmake" / "Install.cmake").is_file() or not (build / "bin" / "cella").is_file():
             self.app.display_warning(
-                "no programs are carried: `make build` in a checkout first, or put cella on PATH, or name it in CELLA_BIN"
+                "no programs are carried: run `make build` in a checkout first, put cella on PATH, or set CELLA_BIN"
             )
             return None
         self._staged = tempfile.mkdtemp(prefix="cella-wheel-")
