@@ -60,8 +60,10 @@ Json ToJsonValue(const Usage& usage) {
 }
 
 Json ToJsonValue(const FileChange& file) {
-  Json json{
-      {"path", file.path}, {"size", file.size}, {"change", ToString(file.kind)}, {"type", MediaTypeOf(file.path)}};
+  Json json{{"path", file.path},
+            {"size", file.size},
+            {"change", ToString(file.kind)},
+            {"media_type", MediaTypeOf(file.path)}};
   if (!file.not_copied.empty()) json["not_copied"] = file.not_copied;
   return json;
 }

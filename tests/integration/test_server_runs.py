@@ -52,7 +52,7 @@ def test_a_result_has_every_field(session):
     assert result["session"] == session.id and result["id"].startswith("run_")
     assert (result["status"], result["exit_code"], result["state"]) == ("ok", 0, "kept")
     assert (result["stdout"], result["stderr"], result["value"]) == ("out\n", "err\n", "42")
-    assert result["files"] == [{"path": "f", "size": 1, "change": "created", "type": "application/octet-stream"}]
+    assert result["files"] == [{"path": "f", "size": 1, "change": "created", "media_type": "application/octet-stream"}]
     assert session.look(result["id"]) == result
 
 

@@ -64,7 +64,7 @@ class FileChange:
         self.path: str = document.get("path") or ""
         self.size: int = document.get("size") or 0
         self.change: str = document.get("change") or ""
-        self.media_type: str = document.get("type") or ""
+        self.media_type: str = document.get("media_type") or ""
 
     def __repr__(self) -> str:
         return f"FileChange({self.path!r}, {self.change}, {self.size} bytes)"
