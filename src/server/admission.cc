@@ -171,10 +171,10 @@ class Admission {
     }
     if (document_.venv) return Invalid("venv: a virtual environment has its own interpreter; leave 'python' out");
     std::string path = language::Normalize(python, "/");
-    bool allowed = config_.allow.whole_machine;
-    allowed = allowed || std::ranges::any_of(config_.allow.pythons, [&](const std::string& dir) {
-                return language::IsBelow(path, language::Normalize(dir, "/"));
-              });
+    const bool listed = std::ranges::any_of(config_.allow.pythons, [&](const std::string& dir) {
+      return language::IsBelow(path, language::Normalize(dir, "/"));
+    });
+    const bool allowed = listed || config_.allow.whole_machine;
     if (!allowed || language::LiesBelowAny(path, config_.allow.mounts)) return NotAllowed("python", python);
     policy.venv.clear();
     policy.python = std::move(path);

@@ -40,9 +40,20 @@ Result<std::unique_ptr<Tokens>> LoadTokens(const ServeOptions& options) {
   return tokens;
 }
 
-// On TCP anybody can connect who reaches the port.
-Status CheckAuthentication(const http::Listener& listener, const Config& config, const Tokens& tokens) {
-  if (listener.address().is_unix() || tokens.size() > 0 || config.server.no_auth) return {};
+// On TCP anybody can connect who reaches the port. Sockets that a service manager passes are not in the configuration,
+// whose own checks saw none of them.
+Status CheckListener(const http::Listener& listener, const Config& config, const Tokens& tokens) {
+  if (listener.address().is_unix()) return {};
+  if (config.allow.whole_machine) {
+    return Err(ErrorCode::kPermission,
+               "refusing to listen on {} with allow.whole_machine: its clients need not be the server's user",
+               listener.address().ToString());
+  }
+  if (config.server.no_auth && !http::IsLocal(listener.address())) {
+    return Err(ErrorCode::kPermission, "refusing to listen on {} without authentication: it is not loopback",
+               listener.address().ToString());
+  }
+  if (tokens.size() > 0 || config.server.no_auth) return {};
   return Err(ErrorCode::kPermission,
              "refusing to listen on {} without a token: make one with 'cella token new NAME', or give --no-auth for "
              "loopback alone",
@@ -152,7 +163,7 @@ class Serving {
         listeners.push_back(std::move(listener));
       }
     }
-    for (const http::Listener& listener : listeners) TRY_VOID(CheckAuthentication(listener, config_, *tokens_));
+    for (const http::Listener& listener : listeners) TRY_VOID(CheckListener(listener, config_, *tokens_));
     return listeners;
   }
 

@@ -78,3 +78,13 @@ def test_a_server_of_a_process_that_is_gone_does_not_begin(serve):
     gone.wait()
     server = serve("--exit-with", str(gone.pid), ready=False)
     assert server.finish() == 126 and str(gone.pid) in server.words(), server.describe()
+
+
+def test_programs_and_batches_are_told_as_well(serve):
+    server = serve()
+    client = server.client()
+    assert client.post("/v1/run", code="print(1)").expect(200)["status"] == "ok"
+    client.post("/v1/batch", snippets=[{"code": "print(2)"}]).expect(200)
+    server.stop()
+    actions = {line["action"]: line["status"] for line in log_of(server) if line["event"] == "run.ended"}
+    assert actions == {"run.once": "ok", "run.batch": "ok"}

@@ -3,9 +3,10 @@
 import concurrent.futures
 import contextlib
 import json
+import re
 
 import pytest
-from server import NDJSON, SSE, client, serve, server, session  # noqa: F401 (fixtures)
+from server import NDJSON, SSE, client, raw_connection, serve, server, session  # noqa: F401 (fixtures)
 from support.leftovers import assert_no_process
 from support.running import wait_until
 
@@ -397,3 +398,34 @@ def test_output_beyond_the_cap_can_be_paged_through(client):
     for wrong in ("stream=value", "offset=-1", "offset=x", "limit=x", f"offset={len(whole) + 1}"):
         client.get(f"{path}?{wrong}").error(400)
     session.delete().expect(204)
+
+
+def test_a_run_that_is_cancelled_before_its_turn_tells_its_end(session):
+    first = session.start("import time; time.sleep(600)")
+    session.wait_running(first)
+    second = session.start("'never'")
+    assert session.cancel(second).status in (200, 202, 204)
+    with session.events(second) as events:
+        told = list(events)
+    assert [event["type"] for event in told] == ["finished"] and told[0]["status"] == "cancelled", told
+    session.cancel(first)
+
+
+def test_a_batch_ends_with_its_client(serve):
+    server = serve()
+    client = server.client()
+    with client.stream("POST", "/v1/batch", snippets=[{"code": "1"}, {"code": "import time; time.sleep(600)"}]) as lines:
+        assert next(iter(lines))["index"] == 0
+    ended = 'cella_runs_total{status="cancelled"} 1'
+    assert wait_until(lambda: ended in client.get("/metrics").expect(200).decode(), 10)
+
+
+def test_a_session_whose_client_left_while_it_opened_is_ended(serve):
+    server = serve()
+    client = server.client()
+    for _ in range(3):
+        with contextlib.closing(raw_connection(server.socket)) as connection:
+            connection.sendall(b"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+    seen = lambda: client.get("/metrics").expect(200).decode()  # noqa: E731
+    assert wait_until(lambda: re.search(r"start_seconds_count 3$", seen(), re.MULTILINE), 20), seen()
+    assert wait_until(lambda: "\ncella_sessions 0\n" in "\n" + seen(), 10), seen()
