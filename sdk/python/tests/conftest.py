@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pathlib
+import secrets
 import sys
 
 import pytest
@@ -78,6 +79,12 @@ class Synchronous:
 
     def end(self):
         pass
+
+
+@pytest.fixture
+def token():
+    """An argument that no other process on the machine has."""
+    return secrets.token_hex(8)
 
 
 @pytest.fixture(params=[Asynchronous, Synchronous], ids=["async", "sync"])

@@ -80,10 +80,10 @@ def test_nothing_stays_after_an_ordinary_end():
 
 
 @pytest.mark.parametrize("ending", ["", "raise LookupError", "import sys; sys.exit(3)"], ids=["end", "raise", "exit"])
-def test_an_end_with_runs_in_flight_is_bounded_and_leaves_nothing(ending):
+def test_an_end_with_runs_in_flight_is_bounded_and_leaves_nothing(ending, token):
     script = START + f"""
     import threading
-    run = threading.Thread(target=session.run, args=({SPIN.format('in-flight')!r},), daemon=True)
+    run = threading.Thread(target=session.run, args=({SPIN.format(token)!r},), daemon=True)
     run.start()
     session.start("1")
     input()
@@ -91,43 +91,43 @@ def test_an_end_with_runs_in_flight_is_bounded_and_leaves_nothing(ending):
     """
     with Child(script) as child:
         directory, server = child.answer("directory"), child.answer("server")
-        assert wait_until(lambda: processes_with("in-flight"), 20), child.describe()
+        assert wait_until(lambda: processes_with("while True: pass\0" + token), 20), child.describe()
         family = child.family()
         child.tell()
         child.finish(20)
         assert_gone(child, family, directory, server)
-        assert not processes_with("in-flight")
+        assert not processes_with(token)
 
 
-def test_an_asyncio_program_that_ends_with_runs_in_flight_leaves_nothing():
+def test_an_asyncio_program_that_ends_with_runs_in_flight_leaves_nothing(token):
     script = f"""
         import asyncio, cella
         async def main():
             session = cella.Session()
             await session.open()
-            asyncio.ensure_future(session.run({SPIN.format('aio-flight')!r}))
+            asyncio.ensure_future(session.run({SPIN.format(token)!r}))
             await asyncio.get_running_loop().run_in_executor(None, input)
         asyncio.run(main())
     """
     with Child(script) as child:
-        assert wait_until(lambda: processes_with("while True: pass\0aio-flight"), 20), child.describe()
+        assert wait_until(lambda: processes_with("while True: pass\0" + token), 20), child.describe()
         family = child.family()
         child.tell()
         assert child.finish(20) == 0, child.describe()
         family.assert_gone(10)
-    assert not processes_with("while True: pass\0aio-flight")
+    assert not processes_with("while True: pass\0" + token)
 
 
-def test_it_dies_with_a_parent_that_is_killed_and_the_next_one_removes_what_stays():
-    with Child(START + f"    session.run({SPIN.format('killed-parent')!r})") as child:
+def test_it_dies_with_a_parent_that_is_killed_and_the_next_one_removes_what_stays(token):
+    with Child(START + f"    session.run({SPIN.format(token)!r})") as child:
         directory, server = child.answer("directory"), child.answer("server")
-        assert wait_until(lambda: processes_with("while True: pass\0killed-parent"), 20)
+        assert wait_until(lambda: processes_with("while True: pass\0" + token), 20)
         family = child.family()
         os.kill(child.pid, signal.SIGKILL)
         child.finish()
         family.assert_gone(10)
         assert cgroups_of([server]) == []
-    assert not processes_with("while True: pass\0killed-parent")
+    assert not processes_with("while True: pass\0" + token)
     # Too young to be taken for abandoned: a directory that is just being made looks the same.
     run_script(START)
     assert os.path.exists(directory)

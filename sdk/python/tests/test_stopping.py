@@ -23,18 +23,18 @@ def spinning(token):
     return SPIN.format(token=token)
 
 
-def test_a_cancelled_task_kills_the_run_and_keeps_the_session():
+def test_a_cancelled_task_kills_the_run_and_keeps_the_session(token):
     async def main():
         async with cella.Session() as session:
             await session.run("x = 41")
-            task = asyncio.ensure_future(session.run(spinning("cancelled-task")))
-            while not processes_with("cancelled-task"):
+            task = asyncio.ensure_future(session.run(spinning(token)))
+            while not processes_with(token):
                 await asyncio.sleep(0.01)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
             start = time.monotonic()
-            while processes_with("cancelled-task"):
+            while processes_with(token):
                 assert time.monotonic() - start < 5
                 await asyncio.sleep(0.01)
             assert (await session.run("x + 1", timeout=5)).value == "42"
@@ -42,14 +42,14 @@ def test_a_cancelled_task_kills_the_run_and_keeps_the_session():
     asyncio.run(main())
 
 
-def test_a_wait_that_takes_too_long_kills_the_run():
+def test_a_wait_that_takes_too_long_kills_the_run(token):
     async def main():
         async with cella.Session() as session:
             await session.run("x = 41")
             with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(session.run(spinning("too-long")), 0.5)
+                await asyncio.wait_for(session.run(spinning(token)), 0.5)
             assert (await session.run("x + 1", timeout=5)).value == "42"
-            assert not processes_with("too-long")
+            assert not processes_with(token)
 
     asyncio.run(main())
 
@@ -174,15 +174,15 @@ CTRL_C = """
 
 
 @pytest.mark.parametrize("how", ["", ", on_stderr=print"], ids=["plain", "stream"])
-def test_ctrl_c_interrupts_the_run_and_the_session_is_kept(how):
-    code = "import subprocess, sys\nx += 1\nsubprocess.run([sys.executable, '-c', 'while True: pass', 'ctrl-c-token'])"
+def test_ctrl_c_interrupts_the_run_and_the_session_is_kept(how, token):
+    code = "x += 1\n" + spinning(token)
     with Child(CTRL_C % (code, how)) as child:
-        assert wait_until(lambda: processes_with("while True: pass\0ctrl-c-token"), 20), child.describe()
+        assert wait_until(lambda: processes_with("while True: pass\0" + token), 20), child.describe()
         os.kill(child.pid, signal.SIGINT)
         assert child.answer("value") == "43"
         assert child.finish() == 0, child.describe()
         assert "interrupted" in child.said
-    assert wait_until(lambda: not processes_with("ctrl-c-token"), 5)
+    assert wait_until(lambda: not processes_with(token), 5)
 
 
 def test_ctrl_c_for_code_that_does_not_listen_still_ends_soon():
@@ -208,12 +208,12 @@ def test_a_session_that_is_closed_says_so(twin, wait):
         wait(session.run("1"))
 
 
-def test_closing_ends_what_runs(twin, wait):
+def test_closing_ends_what_runs(twin, wait, token):
     session = twin.api.Session()
-    wait(session.start(spinning("closing")))
-    assert wait_until(lambda: processes_with("closing"), 10)
+    wait(session.start(spinning(token)))
+    assert wait_until(lambda: processes_with(token), 10)
     twin.close(session)
-    assert wait_until(lambda: not processes_with("closing"), 5)
+    assert wait_until(lambda: not processes_with(token), 5)
 
 
 def test_a_session_that_ended_by_its_own_limit_says_so(open_session, wait):
