@@ -3,6 +3,13 @@
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
+# Release 9 is compiled once, by src/base/fmt.cc; with the others, which have other parts, in every file.
+add_library(cella_fmt INTERFACE)
+if(fmt_VERSION VERSION_LESS 10)
+  target_include_directories(cella_fmt SYSTEM INTERFACE "$<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>")
+else()
+  target_link_libraries(cella_fmt INTERFACE fmt::fmt-header-only)
+endif()
 find_package(nlohmann_json REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)  # build time only: it compiles the filter
@@ -23,6 +30,11 @@ string(REGEX MATCH "[0-9]+" CELLA_BOOST_VERSION "${CELLA_BOOST_VERSION}")
 if(CELLA_BOOST_VERSION LESS 108100)
   message(FATAL_ERROR "Boost ${CELLA_BOOST_VERSION} is too old: 1.81 or later is needed (Debian 12: libboost1.81-dev).")
 endif()
+
+add_library(cella_asio INTERFACE)  # compiled once, by src/async/asio.cc
+target_include_directories(cella_asio SYSTEM INTERFACE "${CELLA_BOOST_INCLUDE}")
+target_compile_definitions(cella_asio INTERFACE BOOST_ASIO_SEPARATE_COMPILATION)
+target_link_libraries(cella_asio INTERFACE Threads::Threads)
 
 find_path(CELLA_CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
 find_path(CELLA_TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)

@@ -10,7 +10,6 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 option(CELLA_WERROR "Treat warnings as errors" OFF)
 set(CELLA_SANITIZE "" CACHE STRING "Sanitizers for the whole build, e.g. address,undefined")
@@ -39,5 +38,9 @@ add_link_options(-Wl,--as-needed -Wl,-z,relro)
 
 find_program(CELLA_CCACHE ccache)
 if(CELLA_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CELLA_CCACHE}")
+  # Precompiled headers are cached too: their time stamps say nothing.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${CELLA_CCACHE}")
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    add_compile_options(-Xclang -fno-pch-timestamp)
+  endif()
 endif()

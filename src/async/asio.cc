@@ -1,0 +1,2 @@
+// What of Asio is no template, compiled once (BOOST_ASIO_SEPARATE_COMPILATION).
+#include <boost/asio/impl/src.hpp>
