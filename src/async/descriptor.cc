@@ -52,6 +52,11 @@ Task<bool> Descriptor::Readable() { return WaitFor(descriptor_, WaitType::wait_r
 
 Task<bool> Descriptor::Writable() { return WaitFor(descriptor_, WaitType::wait_write); }
 
+void Descriptor::StopWaiting() {
+  boost::system::error_code ignored;
+  descriptor_.cancel(ignored);
+}
+
 Task<Result<size_t>> Descriptor::ReadSome(std::span<char> buffer) {
   for (;;) {
     bool ready = co_await Readable();

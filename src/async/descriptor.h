@@ -39,6 +39,9 @@ class Descriptor {
   // The same for writing.
   Task<bool> Writable();
 
+  // Ends the waits that are on, as if they were cancelled.
+  void StopWaiting();
+
   // Bytes read; 0 at the end or when cancelled.
   Task<Result<size_t>> ReadSome(std::span<char> buffer);
 

@@ -1,7 +1,6 @@
 #include "async/ready_set.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -9,7 +8,6 @@ namespace cella::async {
 namespace {
 
 constexpr int kTimer = -1;
-constexpr int kWake = -2;
 constexpr unsigned kYieldAfter = 4;
 
 Status AddTo(int epoll, int fd, int key) {
@@ -22,17 +20,15 @@ Status AddTo(int epoll, int fd, int key) {
 
 }  // namespace
 
-ReadySet::ReadySet(Loop& loop, UniqueFd epoll, UniqueFd timer, UniqueFd wake)
-    : epoll_(loop, std::move(epoll), Sharing::kShared), timer_(std::move(timer)), wake_(std::move(wake)) {}
+ReadySet::ReadySet(Loop& loop, UniqueFd epoll, UniqueFd timer)
+    : epoll_(loop, std::move(epoll), Sharing::kShared), timer_(std::move(timer)) {}
 
 Result<ReadySet> ReadySet::Create(Loop& loop) {
   UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   UniqueFd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll || !timer || !wake) return SysErr(errno, "make a set of descriptors");
+  if (!epoll || !timer) return SysErr(errno, "make a set of descriptors");
   TRY_VOID(AddTo(epoll.get(), timer.get(), kTimer));
-  TRY_VOID(AddTo(epoll.get(), wake.get(), kWake));
-  return ReadySet(loop, std::move(epoll), std::move(timer), std::move(wake));
+  return ReadySet(loop, std::move(epoll), std::move(timer));
 }
 
 Status ReadySet::Add(int fd, int key) { return AddTo(epoll_.fd(), fd, key); }
@@ -54,27 +50,27 @@ void ReadySet::SetDeadline(TimePoint deadline) {
 }
 
 void ReadySet::Wake() {
-  uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof one);
+  woken_ = true;
+  epoll_.StopWaiting();
 }
 
 Task<std::span<const int>> ReadySet::Wait() {
   std::array<epoll_event, 8> events;
   int n = epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), 0);
+  const bool woken = std::exchange(woken_, false);
   // Somebody who always has something would keep the loop from everybody else.
   const bool yields = n > 0 && ++at_once_ % kYieldAfter == 0;
-  if (n <= 0 || yields) {
+  if ((n <= 0 && !woken) || yields) {
     bool readable = co_await epoll_.Readable();
     if (readable) n = epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), 0);
+    woken_ = false;
   }
   size_t count = 0;
   for (int i = 0; i < n; ++i) {
     int key = events[static_cast<size_t>(i)].data.fd;
-    uint64_t drained;
     if (key == kTimer) {
+      uint64_t drained;
       (void)!read(timer_.get(), &drained, sizeof drained);
-    } else if (key == kWake) {
-      (void)!read(wake_.get(), &drained, sizeof drained);
     } else {
       keys_[count++] = key;
     }

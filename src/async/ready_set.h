@@ -31,11 +31,11 @@ class ReadySet {
   Task<std::span<const int>> Wait();
 
  private:
-  ReadySet(Loop& loop, UniqueFd epoll, UniqueFd timer, UniqueFd wake);
+  ReadySet(Loop& loop, UniqueFd epoll, UniqueFd timer);
 
   Descriptor epoll_;
   UniqueFd timer_;
-  UniqueFd wake_;
+  bool woken_ = false;
   TimePoint deadline_ = TimePoint::max();
   std::array<int, 8> keys_{};
   unsigned at_once_ = 0;

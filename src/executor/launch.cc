@@ -99,12 +99,11 @@ async::Task<Result<Launch::Ready>> Launch::WaitReady(Confinement confinement) {
         if (!message->fds.empty()) init_ = os::Process::Adopt(std::move(message->fds.front()));
         break;
       case jail::ReportKind::kReady:
-        if (!message->fds.empty()) ready.workspace = std::move(message->fds.front());
-        for (size_t i = 1; i < message->fds.size(); ++i) ready.namespaces.push_back(std::move(message->fds[i]));
-        if (report.landlock_abi > 0 && !ready.namespaces.empty()) {
-          ready.ruleset = std::move(ready.namespaces.back());
-          ready.namespaces.pop_back();
+        if (!message->fds.empty()) {
+          ready.workspace = std::move(message->fds.front());
+          message->fds.erase(message->fds.begin());
         }
+        ready.entry = std::move(message->fds);
         ready.landlock_abi = static_cast<int>(report.landlock_abi);
         ready.own_proc = report.own_proc != 0;
         is_ready = true;
@@ -130,9 +129,10 @@ Result<Launch::Received> Launch::Receive() {
   auto message = os::ReceiveMessage(control_.fd(), std::as_writable_bytes(std::span(&report, 1)));
   if (!message && message.error().sys_errno == EAGAIN) return Received{};
   if (!message) return std::unexpected(std::move(message.error()));
-  if (message->size != sizeof report) return Received{.gone = true, .report = std::nullopt};
+  if (message->size != sizeof report) return Received{.gone = true, .report = std::nullopt, .fds = {}};
   if (report.kind == jail::ReportKind::kFailed) return std::unexpected(ExplainExecFailure(report));
-  return Received{.gone = false, .report = report};
+  if (message->lost_fds) return NoDescriptors();
+  return Received{.gone = false, .report = report, .fds = std::move(message->fds)};
 }
 
 void Launch::ReapLauncher() {
@@ -177,6 +177,8 @@ void Launch::Signal(int signal, int group) { Send(jail::RequestKind::kSignal, si
 void Launch::KillGuest(int group) { Send(jail::RequestKind::kKill, 0, group); }
 
 void Launch::WatchRun(int group) { Send(jail::RequestKind::kWatch, 0, group); }
+
+void Launch::AskForEntry() { Send(jail::RequestKind::kLend, 0, 0); }
 
 void Launch::KillInit() {
   if (init_) (void)init_->Signal(SIGKILL);

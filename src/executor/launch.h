@@ -36,9 +36,8 @@ class Launch {
   Status Build(JailSpecBuilder& builder, const os::Cgroup& cgroup);
 
   struct Ready {
-    UniqueFd workspace;                // empty when unconfined
-    std::vector<UniqueFd> namespaces;  // of a session's jail: what a zygote needs to fork into it
-    UniqueFd ruleset;                  // Landlock's, likewise
+    UniqueFd workspace;           // empty when unconfined
+    std::vector<UniqueFd> entry;  // of a session's jail: what a zygote needs to fork into it (jail::ReportKind::kLent)
     int landlock_abi = 0;
     bool own_proc = false;
   };
@@ -56,6 +55,7 @@ class Launch {
   struct Received {
     bool gone = false;                   // the jail has ended
     std::optional<jail::Report> report;  // absent: nothing of interest came
+    std::vector<UniqueFd> fds;           // beside it
   };
   // Takes one message; kFailed comes as an Error.
   Result<Received> Receive();
@@ -65,6 +65,7 @@ class Launch {
   void KillGuest(int group = 0);  // kExited still follows
   uint32_t Adopt(int pid);   // init's child from now on counts as a program; the number is in the report of its end
   void WatchRun(int group);  // a run of a session begins, or (0) has ended
+  void AskForEntry();        // kLent follows
   void KillInit();           // the hard way: from outside, and no report follows
 
   int control_fd() { return control_.fd(); }

@@ -49,31 +49,27 @@ Failure Confine(const JailSpec& spec) {
 
 struct ReadyState {
   int workspace = -1;
-  int ruleset = -1;
-  int oom_score = -1;
-  int namespaces[kNamespaceCount] = {};
-  int namespace_count = 0;
+  InitFds kept;
   unsigned landlock_abi = 0;
   bool own_proc = false;
 };
 
-// By these a zygote finds the way in. Opened while a process may still open its own.
-Failure OpenNamespaces(const JailSpec& spec, ReadyState* state) {
-  // The order of ForkFd.
+Failure OpenEntry(const JailSpec& spec, InitFds* kept) {
   for (const char* path : {"/proc/self/ns/user", "/proc/self/ns/pid", "/proc/self/ns/mnt", "/proc/self/ns/ipc",
                            "/proc/self/ns/uts", "/proc/self/ns/cgroup", "/proc/self/ns/net"}) {
-    if (state->namespace_count == kNamespaceCount - 1 && (spec.flags & kHostNetwork)) break;
+    if (kept->entry_count == kNamespaceCount - 1 && (spec.flags & kHostNetwork)) break;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return Fail(Stage::kJoinNamespaces, path);
-    state->namespaces[state->namespace_count++] = fd;
+    kept->entry[kept->entry_count++] = fd;
   }
+  if (kept->ruleset >= 0) kept->entry[kept->entry_count++] = kept->ruleset;
   return kOk;
 }
 
 Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, ReadyState* state) {
   JAIL_TRY(JoinCgroups(spec, fds));
   // Through the host's /proc, which is still there: after the change of user we may not open our own file any more.
-  state->oom_score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  state->kept.oom_score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   JAIL_TRY(BecomeGuestUser(spec));
   static LateMounts late;
   JAIL_TRY(TakeLate(spec, &late));
@@ -94,14 +90,14 @@ Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, ReadyState* state) 
   }
   state->workspace = open("/workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (state->workspace < 0) return Fail(Stage::kScratch, "/workspace");
-  JAIL_TRY(OpenLandlockRuleset(spec, &state->ruleset, &state->landlock_abi));
-  if ((spec.flags & kSession) && state->own_proc) JAIL_TRY(OpenNamespaces(spec, state));
+  JAIL_TRY(OpenLandlockRuleset(spec, &state->kept.ruleset, &state->landlock_abi));
+  if ((spec.flags & kSession) && state->own_proc) JAIL_TRY(OpenEntry(spec, &state->kept));
   JAIL_TRY(LimitCoreDumps());
   return Confine(spec);
 }
 
 // Everything that the supervisor keeps of this jail.
-bool ReportReady(int control, const ReadyState& state) {
+bool ReportReady(const ReadyState& state) {
   Report report = {};
   report.kind = ReportKind::kReady;
   report.landlock_abi = state.landlock_abi;
@@ -109,25 +105,26 @@ bool ReportReady(int control, const ReadyState& state) {
   int fds[kMaxMessageFds];
   int count = 0;
   fds[count++] = state.workspace;
-  for (int i = 0; i < state.namespace_count; ++i) fds[count++] = state.namespaces[i];
-  if (state.namespace_count > 0 && state.ruleset >= 0) fds[count++] = state.ruleset;
-  return SendReport(control, report, fds, count);
+  for (int i = 0; i < state.kept.entry_count; ++i) fds[count++] = state.kept.entry[i];
+  return SendReport(state.kept.control, report, fds, count);
 }
 
 // Leaves only these open, at known places, and nothing of the launcher's.
 Failure KeepOnly(InitFds* fds) {
-  int* const kept[] = {&fds->control, &fds->ruleset, &fds->oom_score};
+  int* kept[3 + kEntryCount] = {&fds->control, &fds->ruleset, &fds->oom_score};
+  int count = 3;
+  for (int i = 0; i < fds->entry_count; ++i) kept[count++] = &fds->entry[i];
   // First out of the way, then into place.
-  for (int* fd : kept) {
-    if (*fd < 0) continue;
-    *fd = fcntl(*fd, F_DUPFD_CLOEXEC, kControlFd + 3);
-    if (*fd < 0) return Fail(Stage::kDescriptors);
+  for (int i = 0; i < count; ++i) {
+    if (*kept[i] < 0) continue;
+    *kept[i] = fcntl(*kept[i], F_DUPFD_CLOEXEC, kControlFd + count);
+    if (*kept[i] < 0) return Fail(Stage::kDescriptors);
   }
   int next = kControlFd;
-  for (int* fd : kept) {
-    if (*fd < 0) continue;
-    if (dup3(*fd, next, O_CLOEXEC) < 0) return Fail(Stage::kDescriptors);
-    *fd = next++;
+  for (int i = 0; i < count; ++i) {
+    if (*kept[i] < 0) continue;
+    if (dup3(*kept[i], next, O_CLOEXEC) < 0) return Fail(Stage::kDescriptors);
+    *kept[i] = next++;
   }
   return sys::CloseRange(static_cast<unsigned>(next), ~0u, 0) < 0 ? Fail(Stage::kDescriptors) : kOk;
 }
@@ -138,17 +135,17 @@ Failure KeepOnly(InitFds* fds) {
   // The launcher writes the id maps; if it dies instead, so do we.
   if (read(mapped, &byte, 1) != 1) _exit(1);
   ReadyState state;
+  state.kept.control = control;
   Failure failure = SetUpInit(spec, fds, &state);
-  InitFds kept = {control, state.ruleset, state.oom_score};
   if (!failure) {
-    if (!ReportReady(control, state)) _exit(1);
-    failure = KeepOnly(&kept);
+    if (!ReportReady(state)) _exit(1);
+    failure = KeepOnly(&state.kept);
   }
   if (failure) {
     SendFailure(control, failure);
     _exit(1);
   }
-  RunInit(spec, kept);
+  RunInit(spec, state.kept);
 }
 
 }  // namespace

@@ -38,9 +38,7 @@ class Init {
   Init(const JailSpec& spec, const InitFds& fds)
       : unconfined_(spec.flags & kUnconfined),
         session_(spec.flags & kSession),
-        control_(fds.control),
-        ruleset_(fds.ruleset),
-        oom_score_(fds.oom_score),
+        fds_(fds),
         watchdog_(spec.watch, getpid(), unconfined_) {}
 
   [[noreturn]] void Run() {
@@ -52,7 +50,7 @@ class Init {
     bool more_to_reap = false;
     timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     for (;;) {
-      pollfd ready[3] = {{control_, POLLIN, 0}, {signals, POLLIN, 0}, {timer_, POLLIN, 0}};
+      pollfd ready[3] = {{fds_.control, POLLIN, 0}, {signals, POLLIN, 0}, {timer_, POLLIN, 0}};
       if (poll(ready, 3, more_to_reap ? 0 : -1) < 0 && errno != EINTR) End();
       // Requests first: whatever the guest does, the supervisor is heard.
       if (ready[0].revents != 0) Serve();
@@ -86,14 +84,14 @@ class Init {
     Request request = {};
     int fds[kMaxMessageFds];
     int count = 0;
-    int received = ReceiveRequest(control_, &request, fds, &count);
+    int received = ReceiveRequest(fds_.control, &request, fds, &count);
     if (received <= 0) End();
     switch (request.kind) {
       case RequestKind::kExec:
         if (count == 4 || count == 5) {
           Start(request.tag, fds[0], {fds + 1, count == 5 ? fds[4] : -1});
         } else {
-          SendFailure(control_, {Stage::kRequest, EPROTO, "exec"});
+          SendFailure(fds_.control, {Stage::kRequest, EPROTO, "exec"});
         }
         break;
       case RequestKind::kSignal: Signal(request.group, request.signal); break;
@@ -112,15 +110,22 @@ class Init {
           *program = {request.group, request.tag, 0};
         }
         break;
-      default: SendFailure(control_, {Stage::kRequest, EPROTO, "request"}); break;
+      case RequestKind::kLend: Lend(); break;
+      default: SendFailure(fds_.control, {Stage::kRequest, EPROTO, "request"}); break;
     }
     for (int i = 0; i < count; ++i) close(fds[i]);
+  }
+
+  void Lend() const {
+    Report report = {};
+    report.kind = ReportKind::kLent;
+    SendReport(fds_.control, report, fds_.entry, fds_.entry_count);
   }
 
   void ReportKilled() const {
     Report report = {};
     report.kind = ReportKind::kKilled;
-    SendReport(control_, report, nullptr, 0);
+    SendReport(fds_.control, report, nullptr, 0);
   }
 
   void Signal(int group, int signal) const {
@@ -150,7 +155,7 @@ class Init {
       report.kind = ReportKind::kStarted;
       report.pid = program->pid;
     }
-    SendReport(control_, report, nullptr, 0);
+    SendReport(fds_.control, report, nullptr, 0);
   }
 
   struct Program {
@@ -202,7 +207,7 @@ class Init {
     SetOomScore("500");
     pid_t pid = fork();
     if (pid == 0) {
-      Failure failure = EnterGuest(exec.spec(), exec.argv(), exec.envp(), fds, ruleset_, status[1]);
+      Failure failure = EnterGuest(exec.spec(), exec.argv(), exec.envp(), fds, fds_.ruleset, status[1]);
       ChildFailure message = {failure.stage, failure.error, {}};
       if (failure.detail != nullptr) strncpy(message.detail, failure.detail, sizeof message.detail - 1);
       (void)!write(status[1], &message, sizeof message);
@@ -235,7 +240,7 @@ class Init {
   }
 
   void SetOomScore(const char* score) const {
-    if (oom_score_ >= 0) (void)!pwrite(oom_score_, score, strlen(score), 0);
+    if (fds_.oom_score >= 0) (void)!pwrite(fds_.oom_score, score, strlen(score), 0);
   }
 
   // True when there may be more: a storm of orphans must not keep us from our other duties.
@@ -259,7 +264,7 @@ class Init {
       report.killed_for = killed_for_;
       report.cpu_ns = cpu_ns_;
       report.peak_rss = watchdog_.peak_memory() > peak_rss_ ? watchdog_.peak_memory() : peak_rss_;
-      SendReport(control_, report, nullptr, 0);
+      SendReport(fds_.control, report, nullptr, 0);
     }
     return true;
   }
@@ -338,7 +343,7 @@ class Init {
     report.kind = ReportKind::kBreached;
     report.killed_for = reason;
     report.peak_rss = watchdog_.peak_memory();
-    SendReport(control_, report, nullptr, 0);
+    SendReport(fds_.control, report, nullptr, 0);
     if (run_group_ > 1 && breaches_++ < kBreachesBeforeEnd) {
       (void)kill(-run_group_, SIGKILL);
     } else {
@@ -348,9 +353,7 @@ class Init {
 
   bool unconfined_;
   bool session_;
-  int control_;
-  int ruleset_;
-  int oom_score_;
+  InitFds fds_;
   int timer_ = -1;
   Program programs_[kMaxPrograms];
   int run_group_ = 0;  // 0: no run of a session is on

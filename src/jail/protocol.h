@@ -11,6 +11,7 @@ inline constexpr int kControlFd = 3;  // where the launcher finds its end
 inline constexpr int kSessionFd = 3;  // where a program finds its session's socket, when it has one
 inline constexpr int kMaxMessageFds = 20;
 inline constexpr int kNamespaceCount = 7;
+inline constexpr int kEntryCount = kNamespaceCount + 1;  // with the Landlock ruleset
 
 enum class RequestKind : uint32_t {
   kBuild = 1,   // to a launcher. fds: spec memfd, then the cgroup descriptors that the spec announces
@@ -24,6 +25,7 @@ enum class RequestKind : uint32_t {
   // to a zygote or init:
   kAdopt = 9,    // to a zygote: remember how its child number `group` ends as well (a checkpoint that was woken)
   kStatus = 10,  // to a zygote: how the one with this tag ended; kExited follows, with an error if nobody knows
+  kLend = 11,    // to the init of a session: the descriptors for kFork once more; kLent follows
 };
 
 // What distinguishes the jails of one maker.
@@ -113,6 +115,7 @@ enum class ReportKind : uint32_t {
   kForked = 6,    // from a zygote; fd: pidfd
   kKilled = 8,    // from the init of a session: everybody got SIGKILL
   kBreached = 7,  // from init: a watched limit was passed, and the group of the run was killed for it
+  kLent = 9,      // from the init of a session; fds: the namespaces, then the Landlock ruleset if there is one
 };
 
 // Why init ended the guest by itself.

@@ -75,6 +75,10 @@ struct InitFds {
   int control = -1;
   int ruleset = -1;    // -1: no Landlock
   int oom_score = -1;  // its own oom_score_adj, opened while that was allowed; -1: no /proc
+  // By these a zygote finds the way in; opened while a process may still open its own. Of a session with a /proc of its
+  // own: the namespaces in the order of ForkFd, then the ruleset if there is one.
+  int entry[kEntryCount] = {};
+  int entry_count = 0;
 };
 [[noreturn]] void RunInit(const JailSpec& spec, const InitFds& fds);
 

@@ -129,6 +129,7 @@ Result<Cgroup> CgroupHost::Create(std::string_view name, const CgroupLimits& lim
 }
 
 Status Cgroup::OpenDoors() {
+  if (!tree_ || v2_dir_ || task_count_ > 0) return {};
   if (tree_->version == CgroupVersion::kV2) {
     const CgroupHierarchy& hierarchy = tree_->hierarchies.front();
     v2_dir_.Reset(openat(hierarchy.base.get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -82,8 +82,10 @@ class Cgroup {
   // judges by whoever opened the descriptor, so the child needs no rights, and a thread that moves itself skips the
   // global lock that makes moving another pid cost 10-15 ms.
   std::span<const UniqueFd> v1_tasks() const { return std::span(tasks_).first(task_count_); }
-  // Closes v2_dir() and v1_tasks() once nobody joins any more; the group stays.
+  // Closes v2_dir() and v1_tasks() while nobody joins; the group stays.
   void CloseDoors();
+  // Opens them again.
+  Status OpenDoors();
 
   // Fails only if the group is gone.
   Result<CgroupUsage> Usage() const;
@@ -102,7 +104,6 @@ class Cgroup {
 
   Status WriteLimits(const CgroupLimits& to);
   Status WriteV1Memory(int base, std::optional<uint64_t> from, std::optional<uint64_t> to);
-  Status OpenDoors();
   void Remove();
 
   std::shared_ptr<const internal::CgroupTree> tree_;

@@ -20,14 +20,19 @@ Result<std::vector<int>> NamespacePids(int pidfd) {
   return pids;
 }
 
-bool LivesIn(int pidfd, int pid_namespace) {
+NamespaceId IdOf(int descriptor) {
+  struct stat info;
+  if (fstat(descriptor, &info) < 0) return {};
+  return {info.st_dev, info.st_ino};
+}
+
+bool LivesIn(int pidfd, const NamespaceId& pid_namespace) {
   auto pids = NamespacePids(pidfd);
-  if (!pids) return false;
-  struct stat wanted, actual;
-  if (fstat(pid_namespace, &wanted) < 0) return false;
+  if (!pids || pid_namespace == NamespaceId{}) return false;
+  struct stat actual;
   if (stat(fmt::format("/proc/{}/ns/pid", pids->front()).c_str(), &actual) < 0) return false;
   // Still alive: then the number was its own when it was looked up.
-  return wanted.st_ino == actual.st_ino && wanted.st_dev == actual.st_dev && !HasEnded(pidfd);
+  return pid_namespace == NamespaceId{actual.st_dev, actual.st_ino} && !HasEnded(pidfd);
 }
 
 bool HasEnded(int pidfd) {

@@ -1,6 +1,8 @@
 // What a pidfd tells about its process.
 #pragma once
 
+#include <sys/types.h>
+
 #include <vector>
 
 #include "base/result.h"
@@ -11,8 +13,17 @@ namespace cella::os {
 // is known to those around it. Fails when it is gone.
 Result<std::vector<int>> NamespacePids(int pidfd);
 
-// The process is alive and in this pid namespace (a descriptor of it).
-bool LivesIn(int pidfd, int pid_namespace);
+// Names a namespace while somebody is in it; equal to {}: none.
+struct NamespaceId {
+  dev_t device = 0;
+  ino_t inode = 0;
+
+  bool operator==(const NamespaceId&) const = default;
+};
+NamespaceId IdOf(int descriptor);
+
+// The process is alive and in this pid namespace.
+bool LivesIn(int pidfd, const NamespaceId& pid_namespace);
 
 // The process has ended.
 bool HasEnded(int pidfd);

@@ -113,6 +113,37 @@ TEST_F(SessionEngineTest, StateOfOneSessionIsNotSeenByAnother) {
   });
 }
 
+size_t OpenDescriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+// A server holds a thousand sessions with an ordinary limit of open files.
+TEST_F(SessionEngineTest, ASessionHoldsFewDescriptorsAlsoAfterItsInterpreterWasReplaced) {
+  constexpr size_t kEach =
+      20;  // 16, and those of checkpoints, which come when they come; 28 if it kept what it can ask for
+  Start();
+  Do([&]() -> async::Task<void> {
+    auto first = co_await Open();
+    if (!first) co_return;
+    (void)co_await Run(*first, "x = 1");
+    const size_t before = OpenDescriptors();
+    auto second = co_await Open();
+    if (!second) co_return;
+    RunResult result = co_await Run(*second, "x = 1");
+    EXPECT_LE(OpenDescriptors(), before + kEach);
+    Status reset = co_await second->Reset();
+    EXPECT_TRUE(reset);
+    result = co_await Run(*second, "x");
+    EXPECT_EQ(result.outcome.status, RunStatus::kError);
+    result = co_await Run(*second, "'new'");
+    EXPECT_EQ(result.value, "'new'");
+    EXPECT_LE(OpenDescriptors(), before + kEach);
+    co_await first->Close();
+    co_await second->Close();
+  });
+}
+
 TEST_F(SessionEngineTest, AKilledZygoteIsReplacedAndItsSessionsLiveOn) {
   Start();
   Do([&]() -> async::Task<void> {

@@ -29,7 +29,7 @@ constexpr int kFramesPerTurn = 64;
 constexpr size_t kLargestPipe = (size_t{1} << 20) + kReadSize;
 
 // The two descriptors that come with a checkpoint; a guest may send us anything, a pidfd of ourselves included.
-std::optional<RunnerCopy> TakeCopy(language::RunnerChannel& channel, int pid_namespace) {
+std::optional<RunnerCopy> TakeCopy(language::RunnerChannel& channel, const os::NamespaceId& pid_namespace) {
   UniqueFd socket = channel.TakeDescriptor();
   UniqueFd pidfd = channel.TakeDescriptor();
   if (!socket || !pidfd || !os::LivesIn(pidfd.get(), pid_namespace)) return std::nullopt;

@@ -15,6 +15,7 @@
 #include "executor/session_guest.h"
 #include "language/runner_protocol.h"
 #include "os/cgroup.h"
+#include "os/pidfd.h"
 
 namespace cella::executor {
 
@@ -28,7 +29,7 @@ struct CellParts {
   const LimitPlan& limit_plan;
   int out;  // what the guest writes
   int err;
-  int pid_namespace;  // the jail's
+  os::NamespaceId pid_namespace;  // the jail's
   // A checkpoint came: the automatic one, or a named one.
   std::function<void(const language::CheckpointFrame& frame, std::optional<RunnerCopy> copy)> on_checkpoint;
 };

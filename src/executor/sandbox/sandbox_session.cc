@@ -42,7 +42,7 @@ SandboxSession::SandboxSession(LaunchContext& context, std::shared_ptr<WarmEnvir
              limit_plan_,
              -1,
              -1,
-             shell_->ready.namespaces.size() > 1 ? shell_->ready.namespaces[1].get() : -1,
+             shell_->ready.entry.size() > 1 ? os::IdOf(shell_->ready.entry[1].get()) : os::NamespaceId{},
              [this](const language::CheckpointFrame& frame, std::optional<RunnerCopy> copy) {
                OnCheckpoint(frame, std::move(copy));
              }},
@@ -103,8 +103,6 @@ Status SandboxSession::OpenPipes() {
   for (const os::Pipe* pipe : {&out_, &err_}) {
     if (fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return SysErr(errno, "make a pipe");
   }
-  null_ = UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!null_) return SysErr(errno, "open '/dev/null'");
   parts_.out = out_.read.get();
   parts_.err = err_.read.get();
   TRY_VOID(ready_.Add(parts_.out, kKeyOut));

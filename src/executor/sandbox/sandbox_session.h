@@ -60,6 +60,7 @@ class SandboxSession : public SessionGuest {
   Status OpenPipes();
   async::Task<Status> EnsureRunner(const std::string& language);
   async::Task<bool> JailIsEnding();
+  async::Task<Status> OpenEntry();
   async::Task<Result<Runner>> ForkRunner();
   async::Task<Result<Runner>> ExecRunner(const std::string& language);
   async::Task<Result<CellEnd>> RunCell(const std::string& language, Cell cell, EventSink& sink);
@@ -72,6 +73,8 @@ class SandboxSession : public SessionGuest {
                                             std::optional<std::string> checkpoint_name);
   async::Task<Status> KillEverybody();
   async::Task<bool> HearInit();
+  // What init answers; kFailed comes as an Error. Ends of programs that come first are kept.
+  async::Task<Result<Launch::Received>> AwaitReport(jail::ReportKind kind, uint32_t tag = 0);
   async::Task<Status> AskForCheckpoint(Runner& runner, const std::string& name);
 
   Runner Promote(RunnerCopy copy, const std::shared_ptr<Zygote>& zygote);
@@ -100,7 +103,6 @@ class SandboxSession : public SessionGuest {
   Workspace files_;
   os::Pipe out_;
   os::Pipe err_;
-  UniqueFd null_;
   async::ReadySet ready_;
   os::CgroupMeter meter_;
   CellParts parts_;

@@ -17,6 +17,12 @@ constexpr auto kAnswerPatience = 10s;
 constexpr auto kEndingPatience = 250ms;
 constexpr uint64_t kValueLimit = uint64_t{1} << 20;
 
+Result<UniqueFd> OpenNull() {
+  UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null) return SysErr(errno, "open '/dev/null'");
+  return null;
+}
+
 }  // namespace
 
 Error SandboxSession::JailEnded() {
@@ -62,15 +68,29 @@ async::Task<bool> SandboxSession::JailIsEnding() {
   }
 }
 
+async::Task<Status> SandboxSession::OpenEntry() {
+  if (!shell_->ready.entry.empty()) co_return Status{};
+  CO_TRY_VOID(shell_->cgroup.OpenDoors());
+  shell_->launch.AskForEntry();
+  auto lent = co_await AwaitReport(jail::ReportKind::kLent);
+  if (!lent) co_return std::unexpected(std::move(lent.error()));
+  shell_->ready.entry = std::move(lent->fds);
+  co_return Status{};
+}
+
 async::Task<Result<Runner>> SandboxSession::ForkRunner() {
   CO_TRY(os::SocketPair sockets, os::MakeStreamSockets());
-  const std::array<int, 3> stdio = {null_.get(), out_.write.get(), err_.write.get()};
+  CO_TRY(UniqueFd null, OpenNull());
+  const std::array<int, 3> stdio = {null.get(), out_.write.get(), err_.write.get()};
   if (shell_->launch.ended()) {
     lost_ = true;
     co_return std::unexpected(JailEnded());
   }
+  auto opened = co_await OpenEntry();
+  if (!opened) co_return std::unexpected(std::move(opened.error()));
   auto newborn = co_await warm_->Fork(*shell_, limit_plan_, stdio, sockets.theirs.get());
   if (!newborn) co_return std::unexpected(std::move(newborn.error()));
+  shell_->CloseEntry();
   Runner runner;
   CO_TRY(runner.channel, language::RunnerChannel::Open(std::move(sockets.ours)));
   runner.pidfd = std::move(newborn->process.pidfd);
@@ -89,7 +109,8 @@ async::Task<Result<Runner>> SandboxSession::ExecRunner(const std::string& langua
     co_return Err(ErrorCode::kUnsupported, "'{}' was not there when the session began: open a new one", language);
   }
   CO_TRY(os::SocketPair sockets, os::MakeStreamSockets());
-  const std::array<int, 3> stdio = {null_.get(), out_.write.get(), err_.write.get()};
+  CO_TRY(UniqueFd null, OpenNull());
+  const std::array<int, 3> stdio = {null.get(), out_.write.get(), err_.write.get()};
   ExecRequest request;
   request.argv = interpreter->second.argv;
   for (const auto& [name, value] : env_) request.env.push_back(fmt::format("{}={}", name, value));
@@ -110,23 +131,10 @@ async::Task<Result<Runner>> SandboxSession::ExecRunner(const std::string& langua
       co_return std::unexpected(JailEnded());
     }
     runner.tag = *asked;
-    // The answer may come behind the end of some other program.
-    for (bool answered = false; !answered;) {
-      bool heard = co_await HearInit();
-      if (!heard) co_return std::unexpected(JailEnded());
-      received = shell_->launch.Receive();
-      answered = !received || received->gone;
-      if (answered || !received->report) continue;
-      if (received->report->kind == jail::ReportKind::kExited) shell_->launch.KeepEnd(*received->report);
-      answered = received->report->kind == jail::ReportKind::kStarted && received->report->tag == runner.tag;
-    }
+    received = co_await AwaitReport(jail::ReportKind::kStarted, runner.tag);
     if (received || received.error().code != ErrorCode::kNotFound) break;
   }
   if (!received) co_return std::unexpected(std::move(received.error()));
-  if (received->gone) {
-    lost_ = true;
-    co_return std::unexpected(JailEnded());
-  }
   runner.group = received->report->pid;
   co_return std::move(runner);
 }
@@ -229,15 +237,24 @@ async::Task<Status> SandboxSession::Reply(std::optional<std::string> text) {
 // Returns when init has done it, so that what is started next is spared.
 async::Task<Status> SandboxSession::KillEverybody() {
   shell_->launch.KillGuest();
+  auto killed = co_await AwaitReport(jail::ReportKind::kKilled);
+  if (!killed) co_return std::unexpected(std::move(killed.error()));
+  co_return Status{};
+}
+
+async::Task<Result<Launch::Received>> SandboxSession::AwaitReport(jail::ReportKind kind, uint32_t tag) {
   for (;;) {
     bool heard = co_await HearInit();
     if (!heard) co_return std::unexpected(JailEnded());
     auto received = shell_->launch.Receive();
-    if (!received || received->gone) {
+    if (!received) co_return std::unexpected(std::move(received.error()));
+    if (received->gone) {
       lost_ = true;
       co_return std::unexpected(JailEnded());
     }
-    if (received->report && received->report->kind == jail::ReportKind::kKilled) co_return Status{};
+    if (!received->report) continue;
+    if (received->report->kind == jail::ReportKind::kExited) shell_->launch.KeepEnd(*received->report);
+    if (received->report->kind == kind && received->report->tag == tag) co_return std::move(*received);
   }
 }
 

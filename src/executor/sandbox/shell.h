@@ -16,13 +16,22 @@ struct Shell {
   // In this order: the group is removed after everything in it is gone.
   os::Cgroup cgroup;
   Launch launch;
+  // ready.entry and the doors of the group are open until the first guest has moved in: a dozen descriptors that few
+  // sessions need again, and init lends them anew.
   Launch::Ready ready;
-  std::vector<UniqueFd> doors;  // of the group: a process joins by writing "0" into each
 
-  std::vector<int> DoorFds() const;
+  void CloseEntry();
   // Kills everything inside and waits for it.
   async::Task<void> End();
 };
+
+// By which a process joins the group: it writes "0" into each. The kernel judges that by whoever opened the file, so
+// that a guest-to-be needs no rights. Borrowed from the group, but for that of version 2.
+struct CgroupDoors {
+  std::vector<int> fds;
+  UniqueFd v2;
+};
+Result<CgroupDoors> OpenDoors(const os::Cgroup& cgroup);
 
 // What differs between the jails of one plan.
 struct ShellLimits {

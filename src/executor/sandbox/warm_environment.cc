@@ -55,17 +55,16 @@ async::Task<Result<std::shared_ptr<Zygote>>> WarmEnvironment::WarmUp() {
 
 async::Task<Result<WarmEnvironment::Newborn>> WarmEnvironment::Fork(const Shell& shell, const LimitPlan& limits,
                                                                     std::span<const int, 3> stdio, int session) {
+  CO_TRY(CgroupDoors doors, OpenDoors(shell.cgroup));
   jail::ForkSpec spec = {};
-  spec.namespace_count = static_cast<uint32_t>(shell.ready.namespaces.size());
-  spec.has_ruleset = shell.ready.ruleset ? 1 : 0;
+  spec.has_ruleset = shell.ready.landlock_abi > 0 ? 1 : 0;
+  spec.namespace_count = static_cast<uint32_t>(shell.ready.entry.size()) - spec.has_ruleset;
   spec.strict_memory = limits.strict_memory ? 1 : 0;
   spec.limits = limits.exec;
   std::vector<int> fds = {session, stdio[0], stdio[1], stdio[2]};
-  for (const UniqueFd& name : shell.ready.namespaces) fds.push_back(name.get());
-  if (shell.ready.ruleset) fds.push_back(shell.ready.ruleset.get());
-  std::vector<int> doors = shell.DoorFds();
-  spec.cgroup_count = static_cast<uint32_t>(doors.size());
-  fds.insert(fds.end(), doors.begin(), doors.end());
+  for (const UniqueFd& way : shell.ready.entry) fds.push_back(way.get());
+  spec.cgroup_count = static_cast<uint32_t>(doors.fds.size());
+  fds.insert(fds.end(), doors.fds.begin(), doors.fds.end());
 
   for (int attempt = 0;; ++attempt) {
     auto zygote = co_await WarmUp();

@@ -37,8 +37,8 @@ class WarmEnvironment {
     std::shared_ptr<Zygote> zygote;
     Zygote::Newborn process;
   };
-  // Forks the interpreter into the jail. `stdio` and `session` become its descriptors. A zygote that died is started
-  // anew, once.
+  // Forks the interpreter into the jail, whose entry is open. `stdio` and `session` become its descriptors. A zygote
+  // that died is started anew, once.
   async::Task<Result<Newborn>> Fork(const Shell& shell, const LimitPlan& limits, std::span<const int, 3> stdio,
                                     int session);
 
