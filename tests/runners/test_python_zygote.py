@@ -45,8 +45,8 @@ def modules(runner):
     return set(json.loads(runner.run("import sys, json\nprint(json.dumps(sorted(sys.modules)))").stdout))
 
 
-FIRST_RUNS = ("x = 1", "print(1)", "[x, 'value']", "object()", "1 / 0", "nothing_of_that_name", "def f(:")
-LATER_RUNS = ("await __import__('asyncio').sleep(0)", "!true", "%time 1")
+FIRST_RUNS = ("x = 1", "print(1)", "[x, 'value']", "object()")
+LATER_RUNS = ("1 / 0", "nothing_of_that_name", "def f(:", "await __import__('asyncio').sleep(0)", "!true", "%time 1")
 
 
 @pytest.mark.parametrize("warm, runs", [(False, FIRST_RUNS), (True, FIRST_RUNS + LATER_RUNS)])
@@ -73,7 +73,8 @@ def test_a_session_of_a_warm_zygote_reads_its_own_input(python):
 def test_a_session_that_is_born_before_the_rest_is_imported_lacks_nothing(python):
     with Zygote(python) as zygote, zygote.fork() as runner:
         runner.configure()
-        assert "asyncio" not in modules(runner)
+        assert not {"asyncio", "traceback"} & modules(runner)
+        assert "1 / 0" in runner.run("1 / 0").error["traceback"]
         assert runner.run("import asyncio\nawait asyncio.sleep(0, 5)").value == "5"
         assert runner.run("!echo $((6 * 7))").stdout == "42\n"
 

@@ -21,4 +21,6 @@ if __name__ == "__main__":
 
         cella_runner.zygote.main(int(arguments[1]), arguments[2], arguments[3])
     else:
+        import cella_runner.tracebacks  # before a file of the guest can be named like what it needs
+
         cella_runner.session.serve(SESSION_FD)

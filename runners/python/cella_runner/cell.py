@@ -4,14 +4,14 @@ A cell that compiles as Python is never touched; only one that does not is searc
 last expression is its value, unless a `;` follows.
 """
 
-import ast
+import _ast
 import linecache
 import __future__
 
 from .interrupts import Interrupts
 
-ONLY_AST = ast.PyCF_ONLY_AST
-AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+ONLY_AST = _ast.PyCF_ONLY_AST
+AWAIT = _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 COROUTINE = 0x80  # inspect.CO_COROUTINE
 FUTURE = 0
 for _name in __future__.all_feature_names:
@@ -74,14 +74,14 @@ class Compiler:
         tree, code = self._parse(code, name, flags)
         body = tree.body
         statements = expression = last = None
-        if body and type(body[-1]) is ast.Expr and not (";" in code and _ends_with_semicolon(code, body[-1])):
+        if body and type(body[-1]) is _ast.Expr and not (";" in code and _ends_with_semicolon(code, body[-1])):
             last = body.pop().value
         if body:
             statements = compile(tree, name, "exec", flags, True)
             self._future |= statements.co_flags & FUTURE
             flags |= self._future
         if last is not None:
-            expression = compile(ast.Expression(last), name, "eval", flags, True)
+            expression = compile(_ast.Expression(last), name, "eval", flags, True)
         return statements, expression
 
 

@@ -4,13 +4,13 @@ The socket is moved to a high descriptor so that `os.closerange(3, 256)` and its
 A process that the guest forked shares the socket, so sending is refused wherever the pid is not the runner's own.
 """
 
+import _socket
 import codecs
 import errno
 import fcntl
 import json
 import os
 import select
-import socket
 import threading
 from os import getpid, read, write
 
@@ -141,5 +141,8 @@ class Channel:
 
     def _send_with_descriptors(self, data: bytes, descriptors):
         packed = b"".join(fd.to_bytes(4, "little") for fd in descriptors)
-        with socket.socket(fileno=os.dup(self.fd)) as carrier:
-            carrier.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, packed)])
+        carrier = _socket.socket(fileno=self.fd)
+        try:
+            carrier.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, packed)])
+        finally:
+            carrier.detach()

@@ -4,8 +4,8 @@ The copy is made by the library's raw clone, with no hooks of Python or libc: it
 That is sound only while there is one thread, since locks of others would stay locked in the copy for ever.
 """
 
+import _socket
 import os
-import socket
 import threading
 import time
 
@@ -94,7 +94,7 @@ class Checkpoints:
             self._report(name, run, reason)
             return False
         try:
-            ours, theirs = socket.socketpair()
+            ours, theirs = _socket.socketpair()
         except OSError as error:
             self._report(name, run, "skipped: %s" % error.strerror)
             return False

@@ -1,6 +1,6 @@
 """Rich representations: from the methods that objects define for notebooks to a bundle of MIME types and texts."""
 
-import base64
+import binascii
 import json
 import sys
 
@@ -46,7 +46,7 @@ def _call(value, name: str, *arguments):
 
 def as_text(kind: str, data, limit: int) -> str:
     if isinstance(data, (bytes, bytearray, memoryview)):
-        return base64.b64encode(data).decode("ascii")
+        return binascii.b2a_base64(data, newline=False).decode("ascii")
     if not isinstance(data, str):
         return json.dumps(data, default=str)
     return bounded(data, limit) if kind == "text/plain" else data

@@ -6,30 +6,25 @@ none of the hooks that Python has for it: those of the standard library renew th
 """
 
 import _signal
+import _socket
 import builtins
 import gc
 import importlib
 import json
 import linecache
 import os
-import socket
 import struct
 import sys
 import threading
 from _thread import get_native_id
 
+from .errors import describe
 from .session import Session
 
 # What many sessions need at some time, but none of them before its first result: imported when nobody wants a session.
-LATER_MODULES = ("escapes", "event_loop", "figures", "inspection", "ipython", "magics")
-WARM_CELLS = (
-    "warm = 1\nprint(warm)",
-    "1 + 1",
-    "raise ValueError('warm')",
-    "undefined_name",
-    "import sys; sys.stderr.write('warm')\nobject()",
-    "(",
-)
+LATER_MODULES = ("tracebacks", "escapes", "event_loop", "figures", "inspection", "ipython", "magics")
+WARM_CELLS = ("warm = 1\nprint(warm)", "1 + 1", "import sys; sys.stderr.write('warm')\nobject()")
+WARM_ERRORS = ("raise ValueError('warm')", "undefined_name", "(")
 IDLE = -2  # of cella_zygote_serve
 IDLE_MS = 20
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -50,7 +45,7 @@ def _warm_up(library_path: str):
     Before the session is made that children get: it puts itself in the place of this one (sys.stdin, input)."""
     saved = [os.dup(1), os.dup(2)]
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    ours, theirs = socket.socketpair()
+    ours, theirs = _socket.socketpair()
     try:
         os.dup2(null, 1)
         os.dup2(null, 2)
@@ -58,7 +53,7 @@ def _warm_up(library_path: str):
         theirs.sendall(_message({"type": "configure", "env": dict(os.environ), "cwd": os.getcwd()}))
         for number, code in enumerate(WARM_CELLS, 1):
             theirs.sendall(_message({"type": "run", "run": "r", "number": number, "code": code, "checkpoint": "off"}))
-        theirs.shutdown(socket.SHUT_WR)
+        theirs.shutdown(_socket.SHUT_WR)
         scratch.open(ours.detach())
         scratch.serve()
         scratch.close()
@@ -69,6 +64,15 @@ def _warm_up(library_path: str):
         os.close(null)
         theirs.close()
     builtins.__dict__.pop("_", None)
+    linecache.clearcache()
+
+
+def _warm_errors():
+    for code in WARM_ERRORS:
+        try:
+            exec(compile(code, "<warm>", "exec"), {})
+        except Exception as error:
+            describe(error)
     linecache.clearcache()
 
 
@@ -171,6 +175,8 @@ def _serve(library, control_fd: int):
         if fd != IDLE:
             break
         importlib.import_module("cella_runner." + name)
+        if name == "tracebacks":
+            _warm_errors()
         gc.collect()
     return fd, reseeders
 

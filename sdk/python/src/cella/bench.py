@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Any, Callable
 
@@ -19,16 +20,27 @@ import cella
 import cella.sync
 from cella import SandboxExecutor
 
-_SYNC = "from cella.sync import Session\nwith Session() as s: assert s.run('6 * 7').value == '42'"
-_ASYNC = """
+# Each says when it has its result, and ends when it is told to: the end takes the server down, for which nobody waits.
+_COLD = {
+    "cold process: nothing": "TELL",
+    "cold process: import asyncio": "import asyncio\nTELL",
+    "cold process: Session() to result, sync": """
+from cella.sync import Session
+with Session() as s:
+    assert s.run('6 * 7').value == '42'
+    TELL
+""",
+    "cold process: Session() to result, async": """
 import asyncio
 from cella import Session
 async def main():
-    async with Session() as s: assert (await s.run('6 * 7')).value == '42'
+    async with Session() as s:
+        assert (await s.run('6 * 7')).value == '42'
+        TELL
 asyncio.run(main())
-"""
-# The end of a process takes its server down, which nobody waits for who got the result: this one says when it has it.
-_TOLD = "\nimport os; os.write(1, b'x'); os.read(0, 1)"
+""",
+}
+_TELL = "import os; os.write(1, b'x'); os.read(0, 1)"
 
 
 def _times(rounds: int, work: Callable[[], object]) -> dict[str, float]:
@@ -91,22 +103,32 @@ async def _open_async(rounds: int) -> dict[str, float]:
     return _summary(taken)
 
 
-def _cold(code: str, rounds: int) -> dict[str, float]:
-    """From the start of a process until it says that it has its result."""
-    taken = []
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    for number in range(rounds + 1):
-        start = time.perf_counter()
-        with subprocess.Popen(
-            [sys.executable, "-c", code + _TOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-        ) as process:
-            assert process.stdin is not None and process.stdout is not None
-            if process.stdout.read(1) != b"x":
-                raise SystemExit("a cold process failed: see above")
-            if number:
-                taken.append((time.perf_counter() - start) * 1000)
-            process.stdin.close()
-    return _summary(taken)
+def _cold(codes: dict[str, str], rounds: int) -> dict[str, dict[str, float]]:
+    """From the start of a process until it says that it has its result. The kinds take turns, so that what disturbs the
+    machine disturbs them alike; bytecode is cached for all of them, as it is for a package that was installed."""
+    taken: dict[str, list[float]] = {name: [] for name in codes}
+    with tempfile.TemporaryDirectory(prefix="cella-bench-") as bytecode:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode}
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        for number in range(rounds + 1):
+            for name, code in codes.items():
+                milliseconds = _cold_once(code, environment)
+                if number:
+                    taken[name].append(milliseconds)
+    return {name: _summary(samples) for name, samples in taken.items()}
+
+
+def _cold_once(code: str, environment: dict[str, str]) -> float:
+    command = [sys.executable, "-c", code.replace("TELL", _TELL)]
+    start = time.perf_counter()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdin is not None and process.stdout is not None
+        if process.stdout.read(1) != b"x":
+            raise SystemExit("a cold process failed: see above")
+        milliseconds = (time.perf_counter() - start) * 1000
+        process.stdin.close()
+    return milliseconds
 
 
 def measure(rounds: int, cold_rounds: int) -> dict[str, Any]:
@@ -115,10 +137,7 @@ def measure(rounds: int, cold_rounds: int) -> dict[str, Any]:
         "run x = 1, async": asyncio.run(_run_async(rounds)),
         "Session() to result, warm, sync": _open_sync(max(1, rounds // 4)),
         "Session() to result, warm, async": asyncio.run(_open_async(max(1, rounds // 4))),
-        "cold process: nothing": _cold("pass", cold_rounds),
-        "cold process: import asyncio": _cold("import asyncio", cold_rounds),
-        "cold process: Session() to result, sync": _cold(_SYNC, cold_rounds),
-        "cold process: Session() to result, async": _cold(_ASYNC, cold_rounds),
+        **_cold(_COLD, cold_rounds),
     }
 
 
