@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "async/gate.h"
 #include "async/task.h"
 #include "executor/launch.h"
 #include "executor/limits.h"
@@ -24,6 +25,8 @@ struct LaunchContext {
   os::CgroupHost cgroups;
   // A launcher that was started ahead, while the rest of this was gathered; the first run takes it.
   std::optional<Launch> started;
+  // Where those wait who want to start a session; null: nobody does.
+  const async::Gate* starting = nullptr;
 
   Result<Launch> TakeLaunch();
   // Empty where the machine has no cgroups for us.

@@ -109,6 +109,7 @@ std::string EncodeRun(const RunnerCell& cell) {
                {"file", nullptr},   {"stdin", nullptr}};
   if (!cell.file.empty()) json["file"] = cell.file;
   if (cell.stdin_text) json["stdin"] = *cell.stdin_text;
+  if (cell.courtesy_ms != 0) json["courtesy_ms"] = cell.courtesy_ms;
   return Dump(json);
 }
 

@@ -38,6 +38,7 @@ struct RunnerCell {
   std::optional<std::string> stdin_text;  // nothing: no input
   bool input = false;                     // somebody answers input requests
   CheckpointMode checkpoint = CheckpointMode::kAuto;
+  uint32_t courtesy_ms = 0;  // how long the checkpoint may wait for the next request; 0: as the runner likes
 };
 
 // Payloads, without their length.

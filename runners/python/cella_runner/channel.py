@@ -82,6 +82,18 @@ class Channel:
         poll.register(self.fd, select.POLLIN)
         return bool(poll.poll(seconds * 1000))
 
+    def is_closed(self) -> bool:
+        """At its end; asked when it is readable."""
+        if self._buffer:
+            return False
+        peer = _socket.socket(fileno=self.fd)
+        try:
+            return not peer.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
+        except OSError:
+            return False
+        finally:
+            peer.detach()
+
     def receive(self):
         """The next frame, or None at the end of the socket."""
         data = self._buffer or read(self.fd, 65536)

@@ -23,7 +23,7 @@ from .streams import Streams
 
 LIBRARY = "/run/cella/libcella_fork.so"
 DEFAULT_VALUE_LIMIT = 1 << 20
-COURTESY_SECONDS = 0.001
+COURTESY_MS = 1
 REHEARSAL_NAME = "__cella_rehearsal__"
 REHEARSAL = {"run": None, "number": 0, "code": REHEARSAL_NAME + " = 0\n" + REHEARSAL_NAME, "checkpoint": None}
 
@@ -125,8 +125,10 @@ class Session:
         self.channel.send(done)
         mode = frame.get("checkpoint")
         if mode == "auto" or mode == "always":
-            # Whoever waits for the answer may share this processor, and comes first.
-            busy = self.channel.readable(COURTESY_SECONDS)
+            # Whoever waits for the answer may share this processor, and comes first. And a session may end here.
+            busy = self.channel.readable((frame.get("courtesy_ms") or COURTESY_MS) / 1000)
+            if busy and self.channel.is_closed():
+                return
             if self.checkpoints.after_run(run, mode == "always") and not busy and not self.channel.readable(0):
                 self._rehearse()
 

@@ -26,7 +26,9 @@ SandboxExecutor::SandboxExecutor(LaunchContext context, PoolLimits pool)
     : context_(std::move(context)),
       planning_(context_.loop, 1),
       starting_(context_.loop, std::max(1u, std::thread::hardware_concurrency())),
-      pool_(context_, starting_, pool) {}
+      pool_(context_, starting_, pool) {
+  context_.starting = &starting_;
+}
 
 async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink& sink, async::Event& cancel) {
   const Policy policy = request.policy;

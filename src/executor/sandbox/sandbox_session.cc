@@ -20,6 +20,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kWarmPatience = 1s;
+// While others wait for the processors: a session that ends within this time never needed the checkpoint.
+constexpr uint32_t kBusyCourtesyMs = 50;
 
 }  // namespace
 
@@ -148,8 +150,12 @@ async::Task<Result<CellEnd>> SandboxSession::RunCell(const std::string& language
   StateAfter found = StateAfter::kKept;
   if (runner && !shell_->launch.ended()) {
     const bool bad = language == "python" && std::exchange(settled_badly_, false);
-    // What stood behind the next run is what the last one left: nothing is lost with it.
-    if (bad || !CellRun::TakeIdleFrames(parts_, runner)) found = co_await Recover(language);
+    if (bad || !CellRun::TakeIdleFrames(parts_, runner)) {
+      // What stands behind the next run is what the last one left, unless that was still to come.
+      const bool behind = language == "python" && checkpoint_due_;
+      found = co_await Recover(language);
+      if (found == StateAfter::kRolledBack && !behind) found = StateAfter::kKept;
+    }
   }
   auto ensured = co_await EnsureRunner(language);
   if (!ensured) co_return std::unexpected(std::move(ensured.error()));
@@ -163,6 +169,7 @@ async::Task<Result<CellEnd>> SandboxSession::RunCell(const std::string& language
   request.stdin_text = std::move(cell.stdin_text);
   request.input = cell.answers_input;
   request.checkpoint = request_.checkpoint;
+  if (context_.starting != nullptr && context_.starting->waiting() > 0) request.courtesy_ms = kBusyCourtesyMs;
   oom_kills_ = meter_.OomKills();
   refused_forks_ = meter_.RefusedForks();
   CellRun run(parts_, runner, sink);
@@ -179,8 +186,9 @@ async::Task<Result<CellEnd>> SandboxSession::RunCell(const std::string& language
     }
   }
   auto judged = co_await Judge(language, std::move(*end), started);
-  if (found == StateAfter::kLost && judged.state == StateAfter::kKept) judged.state = found;
+  if (judged.state == StateAfter::kKept) judged.state = found;
   if (language == "python" && runner && request_.checkpoint != language::CheckpointMode::kOff) {
+    checkpoint_due_ = true;
     settling_.Add(Settle(runner));
   }
   auto reported = co_await files_.Report(sink);
@@ -326,6 +334,7 @@ async::Task<Status> SandboxSession::Reset() {
     if (runner) Discard(&runner);
   }
   checkpoint_.reset();
+  checkpoint_due_ = false;
   named_.clear();
   checkpoint_status_ = FirstCheckpoint();
   auto killed = co_await KillEverybody();

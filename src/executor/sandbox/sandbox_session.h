@@ -120,6 +120,7 @@ class SandboxSession : public SessionGuest {
   async::Event* cancel_program_ = nullptr;
   async::TaskGroup settling_;
   bool settled_badly_ = false;
+  bool checkpoint_due_ = false;  // of the last run; the one that is there is older
   bool cancel_asked_ = false;
   bool lost_ = false;  // the jail itself ended
 };

@@ -31,6 +31,7 @@ void SandboxSession::OnCheckpoint(const language::CheckpointFrame& frame, std::o
   const bool taken = frame.status == "taken" && copy;
   std::string status = taken ? "taken" : frame.status.starts_with("skip") ? frame.status : "skipped: it did not arrive";
   if (frame.name.empty()) {
+    checkpoint_due_ = false;
     checkpoint_status_ = std::move(status);
     checkpoint_ = std::move(copy);
     return;
