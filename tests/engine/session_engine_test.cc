@@ -113,6 +113,25 @@ TEST_F(SessionEngineTest, StateOfOneSessionIsNotSeenByAnother) {
   });
 }
 
+// It dies before its answer, behind it, or when the checkpoint is there already: what is told fits what is left.
+TEST_F(SessionEngineTest, AnInterpreterThatDiesBehindItsAnswerIsToldAsRolledBack) {
+  Start();
+  Do([&]() -> async::Task<void> {
+    auto session = co_await Open();
+    if (!session) co_return;
+    for (int microseconds = 100; microseconds < 3000; microseconds += 100) {
+      (void)co_await Run(*session, "import signal; x = 1");
+      RunResult dying =
+          co_await Run(*session, fmt::format("x = 2; signal.setitimer(signal.ITIMER_REAL, {})", microseconds / 1e6));
+      (void)co_await async::SleepUntil(async::Clock::now() + 10ms);
+      RunResult after = co_await Run(*session, "x");
+      const bool told = dying.state == StateAfter::kRolledBack || after.state == StateAfter::kRolledBack;
+      EXPECT_EQ(after.value, told ? "1" : "2") << microseconds << " us";
+    }
+    co_await session->Close();
+  });
+}
+
 size_t OpenDescriptors() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
   return static_cast<size_t>(std::distance(begin(all), end(all)));

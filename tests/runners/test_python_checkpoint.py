@@ -64,6 +64,31 @@ def test_a_woken_copy_is_the_runner_before_the_crash(session):
         os.close(fd)
 
 
+def run_with_late_checkpoint(session, code):
+    session.start(code, checkpoint="auto", courtesy_ms=60_000)
+    while session.receive()["type"] != "done":
+        pass
+    assert not select.select([session.socket], [], [], 0.1)[0]
+
+
+def test_a_checkpoint_that_may_wait_comes_before_the_next_run(session):
+    run_with_late_checkpoint(session, "x = 1")
+    session.start("x = 2")
+    assert session.receive()["status"] == "taken"
+    sock, pidfd = take(session)
+    assert session.finish().status == "ok"
+    with adopt(session, sock) as copy:
+        assert copy.run("x").value == "1"
+    os.close(pidfd)
+
+
+def test_a_session_that_ends_first_takes_none(session):
+    run_with_late_checkpoint(session, "x = 1")
+    session.socket.shutdown(socket.SHUT_WR)
+    with pytest.raises(EOFError):
+        session.receive()
+
+
 def test_a_copy_ends_with_its_socket(session):
     session.run("x = 1", checkpoint="always")
     sock, pidfd = take(session)
