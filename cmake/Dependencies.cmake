@@ -5,7 +5,7 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 # Release 9 is compiled once, by src/base/fmt.cc; with the others, which have other parts, in every file.
 add_library(cella_fmt INTERFACE)
-if(fmt_VERSION VERSION_LESS 10)
+if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
   target_include_directories(cella_fmt SYSTEM INTERFACE "$<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>")
 else()
   target_link_libraries(cella_fmt INTERFACE fmt::fmt-header-only)

@@ -24,7 +24,7 @@ set(headers_of_async
 set(headers_of_test ${headers_of_async} <gmock/gmock.h> <gtest/gtest.h>)
 
 function(cella_precompiled_set kind)
-  file(WRITE "${CMAKE_BINARY_DIR}/precompiled/${kind}.cc" "")
+  file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/precompiled/${kind}.cc" CONTENT "")
   add_library(cella_precompiled_${kind} OBJECT "${CMAKE_BINARY_DIR}/precompiled/${kind}.cc")
   target_link_libraries(cella_precompiled_${kind} PRIVATE cella_fmt)
   target_precompile_headers(cella_precompiled_${kind} PRIVATE ${headers_of_${kind}})

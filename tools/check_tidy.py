@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -124,7 +125,8 @@ def main():
     start = time.monotonic()
     with ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count())) as pool:
         passed = sum(len(clean) for clean in pool.map(tidy, batches(todo)))
-    print(f"tidy: {len(todo) - passed} of {len(todo)} files with findings, {time.monotonic() - start:.0f} s")
+    shutil.rmtree(STAMPS / "batches", ignore_errors=True)
+    print(f"tidy: findings beside {len(todo) - passed} of {len(todo)} files, {time.monotonic() - start:.0f} s")
     sys.exit(passed != len(todo))
 
 

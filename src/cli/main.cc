@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
   sigset_t none;
   sigemptyset(&none);
   (void)sigprocmask(SIG_SETMASK, &none, nullptr);
-  // Each session needs a few dozen descriptors; a guest gets its own limit.
+  // Each session needs some twenty descriptors; a guest gets its own limit.
   rlimit files = {};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < kEnoughFiles) {
     files.rlim_cur = std::min<rlim_t>(files.rlim_max, kEnoughFiles);

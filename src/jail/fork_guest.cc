@@ -57,7 +57,10 @@ Failure SetDescriptors(const ForkSpec& spec, const int* fds, int* session) {
 Failure AimAtPidNamespace(const ForkSpec& spec, const int* fds, int fd_count) {
   const uint32_t expected = kForkFirstNamespace + spec.namespace_count + spec.has_ruleset + spec.cgroup_count;
   errno = EPROTO;
-  if (static_cast<uint32_t>(fd_count) != expected || spec.namespace_count < 2) return Fail(Stage::kRequest, "fork");
+  if (static_cast<uint32_t>(fd_count) != expected || spec.namespace_count < 2 ||
+      spec.namespace_count > kNamespaceCount) {
+    return Fail(Stage::kRequest, "fork");
+  }
   return setns(fds[kPidNamespace], CLONE_NEWPID) < 0 ? Fail(Stage::kJoinNamespaces, "pid") : kOk;
 }
 

@@ -119,7 +119,9 @@ class Init {
   void Lend() const {
     Report report = {};
     report.kind = ReportKind::kLent;
-    SendReport(fds_.control, report, fds_.entry, fds_.entry_count);
+    if (!SendReport(fds_.control, report, fds_.entry, fds_.entry_count)) {
+      SendFailure(fds_.control, {Stage::kRequest, errno, "lend"});
+    }
   }
 
   void ReportKilled() const {

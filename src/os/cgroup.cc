@@ -142,7 +142,12 @@ Status Cgroup::OpenDoors() {
     const CgroupHierarchy& hierarchy = tree_->hierarchies[i];
     UniqueFd& door = tasks_[task_count_];
     door.Reset(openat(hierarchy.base.get(), tasks.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!door) return SysErr(errno, "open '{}/{}'", hierarchy.path, tasks);
+    if (!door) {
+      // All or none: a guest must not join half of its limits.
+      auto failed = SysErr(errno, "open '{}/{}'", hierarchy.path, tasks);
+      CloseDoors();
+      return failed;
+    }
     ++task_count_;
   }
   return {};

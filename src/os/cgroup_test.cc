@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -152,6 +153,26 @@ TEST_F(CgroupOnPlainDirectories, V1WithoutSwapAccountingTurnsSwappingOff) {
   auto group = host.Create("run", {.memory = 4096});
   ASSERT_TRUE(group) << group.error().message;
   EXPECT_EQ(Get(root_ / "memory/own" / group->name() / "memory.swappiness"), "0");
+}
+
+TEST_F(CgroupOnPlainDirectories, V1DoorsOpenAgainAllOrNone) {
+  auto group = V1Host().Create("run", {.memory = 1 << 20, .pids = 12, .cpus = 1.5});
+  ASSERT_TRUE(group) << group.error().message;
+  group->CloseDoors();
+  EXPECT_TRUE(group->v1_tasks().empty());
+  const int free = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  close(free);
+  rlimit before = {};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit room_for_one = {static_cast<rlim_t>(free) + 1, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &room_for_one);
+  const Status refused = group->OpenDoors();
+  setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().sys_errno, EMFILE);
+  EXPECT_TRUE(group->v1_tasks().empty());
+  ASSERT_TRUE(group->OpenDoors());
+  EXPECT_EQ(group->v1_tasks().size(), 3u);
 }
 
 TEST_F(CgroupOnPlainDirectories, V1SkipsACpuHierarchyOfItsOwnWithoutACpuLimit) {

@@ -82,6 +82,29 @@ def test_a_checkpoint_that_may_wait_comes_before_the_next_run(session):
     os.close(pidfd)
 
 
+def test_an_interrupt_for_a_run_that_waits_for_the_checkpoint_of_the_last_one(session):
+    run_with_late_checkpoint(session, "import time")
+    os.kill(session.pid, signal.SIGSTOP)
+    session.start("time.sleep(20)")
+    session.interrupt()
+    os.kill(session.pid, signal.SIGCONT)
+    assert session.receive()["type"] == "checkpoint"
+    assert session.finish().status == "interrupted"
+    assert session.run("'on'").value == "'on'"
+
+
+def test_a_default_timeout_for_sockets_is_not_ours(session):
+    assert session.run("import socket; socket.setdefaulttimeout(0.01)").status == "ok"
+    outcome = session.run("x = 1", checkpoint="always")
+    assert outcome.checkpoint["status"] == "taken"
+    sock, pidfd = take(session)
+    time.sleep(0.1)
+    assert session.run("x").value == "1"
+    with adopt(session, sock) as copy:
+        assert copy.run("x").value == "1"
+    os.close(pidfd)
+
+
 def test_a_session_that_ends_first_takes_none(session):
     run_with_late_checkpoint(session, "x = 1")
     session.socket.shutdown(socket.SHUT_WR)

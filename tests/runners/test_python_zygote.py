@@ -79,6 +79,14 @@ def test_a_session_that_is_born_before_the_rest_is_imported_lacks_nothing(python
         assert runner.run("!echo $((6 * 7))").stdout == "42\n"
 
 
+def test_a_session_that_cannot_import_what_formats_a_traceback_tells_the_error_all_the_same(python):
+    with Zygote(python) as zygote, zygote.fork() as runner:
+        runner.configure()
+        error = runner.run("files = []\nwhile True: files.append(open('/dev/null'))").error
+        assert error["name"] == "OSError" and "Too many open files" in error["traceback"]
+        assert runner.run("files.clear(); 'on'").value == "'on'"
+
+
 def test_random_numbers_differ_between_sessions(python):
     with Zygote(python, '{"preload": ["random"]}') as zygote:
         drawn = set()

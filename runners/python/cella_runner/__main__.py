@@ -14,6 +14,9 @@ if __name__ == "__main__":
     sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     import cella_runner.session
 
+    if arguments[:1] != ["--zygote"]:
+        import cella_runner.tracebacks  # which a zygote imports when nobody waits
+
     sys.path[0] = ""
     sys.argv = [""]
     if arguments[:1] == ["--zygote"]:
@@ -21,6 +24,4 @@ if __name__ == "__main__":
 
         cella_runner.zygote.main(int(arguments[1]), arguments[2], arguments[3])
     else:
-        import cella_runner.tracebacks  # before a file of the guest can be named like what it needs
-
         cella_runner.session.serve(SESSION_FD)

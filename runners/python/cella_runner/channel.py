@@ -83,16 +83,10 @@ class Channel:
         return bool(poll.poll(seconds * 1000))
 
     def is_closed(self) -> bool:
-        """At its end; asked when it is readable."""
-        if self._buffer:
-            return False
-        peer = _socket.socket(fileno=self.fd)
-        try:
-            return not peer.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
-        except OSError:
-            return False
-        finally:
-            peer.detach()
+        """Nobody will send anything more."""
+        poll = select.poll()
+        poll.register(self.fd, select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     def receive(self):
         """The next frame, or None at the end of the socket."""
@@ -153,7 +147,8 @@ class Channel:
 
     def _send_with_descriptors(self, data: bytes, descriptors):
         packed = b"".join(fd.to_bytes(4, "little") for fd in descriptors)
-        carrier = _socket.socket(fileno=self.fd)
+        # The flag is for the object alone: without it, a default timeout that the guest has set would become the socket's.
+        carrier = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, self.fd)
         try:
             carrier.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, packed)])
         finally:

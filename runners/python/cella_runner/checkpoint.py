@@ -99,6 +99,9 @@ class Checkpoints:
             self._report(name, run, "skipped: %s" % error.strerror)
             return False
         ours, theirs = ours.detach(), theirs.detach()
+        if _socket.getdefaulttimeout() is not None:
+            for fd in (ours, theirs):
+                os.set_blocking(fd, True)
         # Processor time: on a busy machine the clock on the wall says nothing about a fork.
         begin = time.process_time_ns()
         pid = self._library.cella_checkpoint_fork(self._argument, self._channel.fd, ours, theirs)

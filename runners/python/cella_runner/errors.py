@@ -29,11 +29,11 @@ def cut(text: str, limit: int) -> str:
 
 def describe(error: BaseException) -> dict:
     """The `error` frame."""
-    from .tracebacks import format_traceback
+    try:
+        from .tracebacks import format_traceback
 
-    return {
-        "type": "error",
-        "name": name_of(error),
-        "message": message_of(error),
-        "traceback": format_traceback(error),
-    }
+        text = format_traceback(error)
+    except Exception:
+        # The first to need it imports it, and what went wrong may keep that from working: no descriptors, no memory.
+        text = "Traceback (most recent call last):\n%s\n" % summary_of(error)
+    return {"type": "error", "name": name_of(error), "message": message_of(error), "traceback": text}

@@ -1,4 +1,5 @@
-"""SIGINT: raises KeyboardInterrupt while a cell runs, does nothing between cells, and waits while a frame is sent.
+"""SIGINT: raises KeyboardInterrupt while a cell runs, does nothing between cells, and waits while a frame is sent, or
+when the next cell is there already and has not begun.
 
 The handler stays installed between runs, rather than SIG_IGN: programs that the guest starts would inherit that.
 It never raises into the code that surrounds a cell (protect()), however often a signal comes, or an exception could fly
@@ -16,6 +17,7 @@ class Interrupts:
         self.armed = False  # a cell is running
         self.held = False  # the main thread is inside something that must not be torn apart
         self.pending = False
+        self.awaited = None  # tells whether there is something to run
         self.main = get_ident()
         self._protected = {self._handle.__code__.co_filename}
 
@@ -29,11 +31,10 @@ class Interrupts:
     def arm(self):
         """At the start of every run, since the last one may have installed a handler of its own."""
         _signal.signal(SIGINT, self._handle)
-        self.pending = False
         self.armed = True
 
     def disarm(self):
-        self.armed = False
+        self.armed = self.pending = False
 
     def check(self):
         if self.pending and self.armed:
@@ -53,6 +54,7 @@ class Interrupts:
 
     def _handle(self, signum, frame):
         if not self.armed:
+            self.pending = self.pending or bool(self.awaited and self.awaited())
             return
         if self.held or frame is None or frame.f_code.co_filename in self._protected:
             self.pending = True

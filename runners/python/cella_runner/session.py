@@ -48,6 +48,7 @@ class Session:
         self.namespace = self.module.__dict__
         self.namespace["__builtins__"] = builtins
         self.executor = Executor(self.namespace, self.interrupts)
+        self.interrupts.awaited = self._is_asked
         sys.modules["__main__"] = self.module
         stdin.install(self.streams.input)
         self.displays.install()
@@ -90,6 +91,12 @@ class Session:
             handler = handlers.get(frame.get("type"))
             if handler is not None:
                 handler(frame)
+
+    def _is_asked(self) -> bool:
+        try:
+            return self.channel.readable(0)
+        except Exception:
+            return False  # there is no socket yet, or the guest closed it
 
     def _install_magics(self):
         from .magics import Magics

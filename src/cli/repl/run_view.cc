@@ -49,6 +49,8 @@ std::string DescribeEnd(const Outcome& outcome, StateAfter state) {
       if (state == StateAfter::kKept && outcome.error) return "";
       if (outcome.exit_code != 0 && !outcome.error) what = fmt::format("exit code {}", outcome.exit_code);
       if (state == StateAfter::kKept || state == StateAfter::kNone) return what;
+      // By its own code, or in the moment after the run before.
+      if (what.empty() && state == StateAfter::kRolledBack) return "the interpreter ended; rolled back";
       if (what.empty()) what = "the interpreter ended";
       break;
     case RunStatus::kCrashed:

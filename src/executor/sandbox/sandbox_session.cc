@@ -68,6 +68,7 @@ async::Task<Result<std::unique_ptr<SandboxSession>>> SandboxSession::Open(Launch
   CO_TRY_VOID(session->OpenPipes());
   session->isolation_ =
       DescribeSandbox(session->request_.policy, session->limit_plan_, context.cgroups, session->shell_->ready);
+  if (!session->warm_->forks()) session->shell_->CloseEntry();
   session->isolation_.start = session->warm_->forks() ? "fork" : "exec: " + session->warm_->plan().no_fork;
   // A private workspace is empty.
   if (!session->request_.policy.workdir.empty()) session->files_.Remember();
@@ -185,9 +186,10 @@ async::Task<Result<CellEnd>> SandboxSession::RunCell(const std::string& language
       co_return std::unexpected(ExplainExecFailure(*failure));
     }
   }
+  const bool answered = end->done.has_value();
   auto judged = co_await Judge(language, std::move(*end), started);
   if (judged.state == StateAfter::kKept) judged.state = found;
-  if (language == "python" && runner && request_.checkpoint != language::CheckpointMode::kOff) {
+  if (language == "python" && answered && request_.checkpoint != language::CheckpointMode::kOff) {
     checkpoint_due_ = true;
     settling_.Add(Settle(runner));
   }

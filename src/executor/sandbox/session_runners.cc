@@ -87,10 +87,11 @@ async::Task<Result<Runner>> SandboxSession::ForkRunner() {
     co_return std::unexpected(JailEnded());
   }
   auto opened = co_await OpenEntry();
-  if (!opened) co_return std::unexpected(std::move(opened.error()));
-  auto newborn = co_await warm_->Fork(*shell_, limit_plan_, stdio, sockets.theirs.get());
-  if (!newborn) co_return std::unexpected(std::move(newborn.error()));
+  Result<WarmEnvironment::Newborn> newborn = Err(ErrorCode::kInternal, "no fork");
+  if (opened) newborn = co_await warm_->Fork(*shell_, limit_plan_, stdio, sockets.theirs.get());
   shell_->CloseEntry();
+  if (!opened) co_return std::unexpected(std::move(opened.error()));
+  if (!newborn) co_return std::unexpected(std::move(newborn.error()));
   Runner runner;
   CO_TRY(runner.channel, language::RunnerChannel::Open(std::move(sockets.ours)));
   runner.pidfd = std::move(newborn->process.pidfd);

@@ -58,6 +58,9 @@ async::Task<Result<WarmEnvironment::Newborn>> WarmEnvironment::Fork(const Shell&
   CO_TRY(CgroupDoors doors, OpenDoors(shell.cgroup));
   jail::ForkSpec spec = {};
   spec.has_ruleset = shell.ready.landlock_abi > 0 ? 1 : 0;
+  if (shell.ready.entry.size() < 2 + spec.has_ruleset) {
+    co_return Err(ErrorCode::kInternal, "the jail did not show the way in");
+  }
   spec.namespace_count = static_cast<uint32_t>(shell.ready.entry.size()) - spec.has_ruleset;
   spec.strict_memory = limits.strict_memory ? 1 : 0;
   spec.limits = limits.exec;

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 START_BOUND = 20.0
 _STOP_BOUND = 5.0
 _LAST_WORDS = 4096
-# Of one session in the server, with its checkpoints.
-_DESCRIPTORS = 40
+# Of one session in the server: 16, its connections, and two for each of a few named checkpoints.
+_DESCRIPTORS = 24
 _SIGTERM, _SIGKILL = 15, 9
 _READY = "listening on "
 # Of whoever started this process: they are not meant for its server.

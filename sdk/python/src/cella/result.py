@@ -160,7 +160,8 @@ class Result:
 
     @property
     def state(self) -> str:
-        """`kept`, `rolled_back` (the session stands where it stood before), `lost` or `none`."""
+        """`kept`, `rolled_back` (to before this run; when the run ended well, to before the one before it), `lost` or
+        `none`."""
         return self.document.get("state") or "none"
 
     @property
