@@ -14,11 +14,6 @@
 namespace cella::executor {
 namespace {
 
-std::unexpected<Error> NoDescriptors() {
-  return Err(ErrorCode::kExhausted,
-             "no descriptors are left: raise the limit of open files (ulimit -n), or run fewer at once");
-}
-
 std::span<const std::byte> Bytes(const jail::Request& request) {
   return std::as_bytes(std::span<const jail::Request, 1>(&request, 1));
 }
@@ -92,7 +87,7 @@ async::Task<Result<Launch::Ready>> Launch::WaitReady(Confinement confinement) {
     if (!message) co_return std::unexpected(std::move(message.error()));
     if (message->size != sizeof report) co_return Err(ErrorCode::kInternal, "the launcher ended without a report");
     // Our end of the socket closes with this launch, and with that the jail ends by itself.
-    if (message->lost_fds) co_return NoDescriptors();
+    if (message->lost_fds) co_return std::unexpected(NoDescriptors());
     switch (report.kind) {
       case jail::ReportKind::kFailed: co_return std::unexpected(ExplainBuildFailure(report));
       case jail::ReportKind::kCreated:
@@ -131,7 +126,7 @@ Result<Launch::Received> Launch::Receive() {
   if (!message) return std::unexpected(std::move(message.error()));
   if (message->size != sizeof report) return Received{.gone = true, .report = std::nullopt, .fds = {}};
   if (report.kind == jail::ReportKind::kFailed) return std::unexpected(ExplainExecFailure(report));
-  if (message->lost_fds) return NoDescriptors();
+  if (message->lost_fds) return std::unexpected(NoDescriptors());
   return Received{.gone = false, .report = report, .fds = std::move(message->fds)};
 }
 

@@ -60,4 +60,9 @@ Error ExplainExecFailure(const jail::Report& report) {
   return Error{ErrorCode::kUnsupported, fmt::format("could not {}: {}", what, ErrnoText(report.error)), report.error};
 }
 
+Error NoDescriptors() {
+  return Error{ErrorCode::kExhausted,
+               "no descriptors are left: raise the limit of open files (ulimit -n), or run fewer at once", 0};
+}
+
 }  // namespace cella::executor

@@ -8,5 +8,6 @@ namespace cella::executor {
 
 Error ExplainBuildFailure(const jail::Report& report);
 Error ExplainExecFailure(const jail::Report& report);
+Error NoDescriptors();
 
 }  // namespace cella::executor

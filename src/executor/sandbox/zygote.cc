@@ -106,7 +106,7 @@ async::Task<Result<Zygote::Newborn>> Zygote::Fork(const jail::ForkSpec& spec, st
   }
   if (!answer->report) co_return Err(ErrorCode::kClosed, "the zygote died");
   if (answer->report->kind == jail::ReportKind::kFailed) co_return std::unexpected(ExplainExecFailure(*answer->report));
-  if (!answer->fd) co_return Err(ErrorCode::kExhausted, "no descriptor for the new process");
+  if (!answer->fd) co_return std::unexpected(NoDescriptors());
   co_return Newborn{std::move(answer->fd), tag};
 }
 
