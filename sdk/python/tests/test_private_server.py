@@ -227,8 +227,9 @@ def test_a_program_that_cannot_be_started_is_told(tmp_path):
 
 def test_no_program_is_told_with_the_remedy(tmp_path):
     said = run_script("""
-        import os, cella, cella.sync
+        import os, cella, cella.sync, cella._programs
         os.environ.pop("CELLA_BIN")
+        cella._programs._CARRIED = "/nowhere"  # where it was installed from a wheel
         try:
             cella.sync.Session()
         except cella.ProgramNotFound as error:
@@ -255,8 +256,9 @@ def test_the_program_is_also_found_on_path_but_not_our_own_command(tmp_path):
     said = run_script("""
         import os
         os.environ.pop("CELLA_BIN")
-        from cella._programs import find_program
-        print(find_program())
+        import cella._programs
+        cella._programs._CARRIED = "/nowhere"
+        print(cella._programs.find_program())
     """, env={"PATH": f"{tmp_path}:{binary.parent}"})
     assert said == [str(binary)]
 
