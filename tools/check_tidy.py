@@ -126,7 +126,7 @@ def main():
     with ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count())) as pool:
         passed = sum(len(clean) for clean in pool.map(tidy, batches(todo)))
     shutil.rmtree(STAMPS / "batches", ignore_errors=True)
-    print(f"tidy: findings beside {len(todo) - passed} of {len(todo)} files, {time.monotonic() - start:.0f} s")
+    print(f"tidy: {passed} of {len(todo)} files are in batches without findings, {time.monotonic() - start:.0f} s")
     sys.exit(passed != len(todo))
 
 

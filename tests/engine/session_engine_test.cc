@@ -139,8 +139,8 @@ size_t OpenDescriptors() {
 
 // A server holds a thousand sessions with an ordinary limit of open files.
 TEST_F(SessionEngineTest, ASessionHoldsFewDescriptorsAlsoAfterItsInterpreterWasReplaced) {
-  constexpr size_t kEach =
-      20;  // 16, and those of checkpoints, which come when they come; 28 if it kept what it can ask for
+  // 15, and two for each checkpoint, which comes when it comes; eleven more if it kept what it can ask for.
+  constexpr size_t kEach = 20;
   Start();
   Do([&]() -> async::Task<void> {
     auto first = co_await Open();

@@ -17,7 +17,7 @@ async::Task<Result<std::unique_ptr<Shell>>> Finish(os::Cgroup cgroup, Launch lau
 
 }  // namespace
 
-Result<CgroupDoors> OpenDoors(const os::Cgroup& cgroup) {
+Result<CgroupDoors> DoorsOf(const os::Cgroup& cgroup) {
   CgroupDoors doors;
   for (const UniqueFd& tasks : cgroup.v1_tasks()) doors.fds.push_back(tasks.get());
   if (cgroup.v2_dir() >= 0) {
@@ -25,6 +25,7 @@ Result<CgroupDoors> OpenDoors(const os::Cgroup& cgroup) {
     if (!doors.v2) return SysErr(errno, "open a cgroup");
     doors.fds.push_back(doors.v2.get());
   }
+  if (cgroup && doors.fds.empty()) return Err(ErrorCode::kInternal, "the doors of the cgroup are closed");
   return doors;
 }
 
@@ -49,7 +50,7 @@ jail::ShellSpec ShellLimits::Spec() const {
 async::Task<Result<std::unique_ptr<Shell>>> MakeShell(const LaunchContext& context, Launch& maker,
                                                       const ShellLimits& limits) {
   CO_TRY(os::Cgroup cgroup, context.MakeCgroup(limits.limits.cgroup));
-  CO_TRY(CgroupDoors doors, OpenDoors(cgroup));
+  CO_TRY(CgroupDoors doors, DoorsOf(cgroup));
   CO_TRY(Launch launch, maker.MakeShell(limits.Spec(), doors.fds));
   auto shell = co_await Finish(std::move(cgroup), std::move(launch));
   co_return shell;

@@ -31,7 +31,8 @@ struct CgroupDoors {
   std::vector<int> fds;
   UniqueFd v2;
 };
-Result<CgroupDoors> OpenDoors(const os::Cgroup& cgroup);
+// Fails for a group whose doors are closed: nobody may be born outside of it.
+Result<CgroupDoors> DoorsOf(const os::Cgroup& cgroup);
 
 // What differs between the jails of one plan.
 struct ShellLimits {

@@ -55,7 +55,7 @@ async::Task<Result<std::shared_ptr<Zygote>>> WarmEnvironment::WarmUp() {
 
 async::Task<Result<WarmEnvironment::Newborn>> WarmEnvironment::Fork(const Shell& shell, const LimitPlan& limits,
                                                                     std::span<const int, 3> stdio, int session) {
-  CO_TRY(CgroupDoors doors, OpenDoors(shell.cgroup));
+  CO_TRY(CgroupDoors doors, DoorsOf(shell.cgroup));
   jail::ForkSpec spec = {};
   spec.has_ruleset = shell.ready.landlock_abi > 0 ? 1 : 0;
   if (shell.ready.entry.size() < 2 + spec.has_ruleset) {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 START_BOUND = 20.0
 _STOP_BOUND = 5.0
 _LAST_WORDS = 4096
-# Of one session in the server: 16, its connections, and two for each of a few named checkpoints.
+# Of one session in the server: 17, its connections, and two for each of a few named checkpoints.
 _DESCRIPTORS = 24
 _SIGTERM, _SIGKILL = 15, 9
 _READY = "listening on "
