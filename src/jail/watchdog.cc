@@ -194,7 +194,11 @@ KillReason Watchdog::Check(uint64_t reaped_cpu_ns) {
   if (limits_.cpu_ns != 0) {
     uint64_t cpu = reaped_cpu_ns + lost_cpu_ns_;
     for (int i = 0; i < count_; ++i) cpu += seen_[i].cpu_ns + seen_[i].children_ns;
-    if (cpu > limits_.cpu_ns + before_ns_) return KillReason::kCpuTime;
+    if (cpu > limits_.cpu_ns + before_ns_) {
+      // Time once spent stays spent, also when the spender is dead: only more of it is another breach.
+      before_ns_ = cpu - limits_.cpu_ns;
+      return KillReason::kCpuTime;
+    }
   }
   if (limits_.memory_bytes != 0) {
     uint64_t files = descendants_only_ ? 0 : TmpfsUsed("/tmp") + SocketBuffers();

@@ -23,7 +23,8 @@ class Watchdog {
   // Forgets what earlier programs used. With `counts_from_now`, also what those that live have used so far.
   void Reset(bool counts_from_now);
 
-  // Reads /proc once. `reaped_cpu_ns`: processor time of processes that were waited for.
+  // Reads /proc once. `reaped_cpu_ns`: processor time of processes that were waited for. A breach of processor time is
+  // told again only when still more was used.
   KillReason Check(uint64_t reaped_cpu_ns);
 
   uint64_t peak_memory() const { return peak_memory_; }

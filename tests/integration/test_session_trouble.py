@@ -64,6 +64,19 @@ def test_processor_time_is_counted_for_each_run(open_session):
     assert session.value("kept") == "1"
 
 
+def test_state_survives_a_breach_that_cella_hears_of_late(open_session):
+    session = open_session("--cpu-time", "500ms")
+    session.run("kept = 1")
+    run = session.send(code="while True: pass")
+    time.sleep(0.1)
+    os.kill(session.pid, signal.SIGSTOP)
+    time.sleep(1.2)  # jails with a watchdog of their own kill the run in this time
+    os.kill(session.pid, signal.SIGCONT)
+    result = session.answer(run)["result"]
+    assert (result["status"], result["state"]) == ("limit", "rolled_back")
+    assert session.value("kept") == "1"
+
+
 def test_an_earlier_victim_is_not_blamed_on_a_later_run(open_session):
     session = open_session("--memory", "100m", "--best-effort")
     eater = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'b = bytearray(10**9); b[:] = b\"x\" * 10**9']).returncode"
