@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "cli/bench_floor.h"
 #include "cli/bench_http.h"
 #include "cli/bench_jupyter.h"
 #include "cli/bench_programs.h"
@@ -114,6 +115,11 @@ Status Measure(std::vector<Contender>& contenders, int runs, int null, bool prog
   return {};
 }
 
+void Append(SessionBench&& more, SessionBench* all) {
+  std::ranges::move(more.rows, std::back_inserter(all->rows));
+  std::ranges::move(more.figures, std::back_inserter(all->figures));
+}
+
 Status Bench(const BenchOptions& options) {
   const bool progress = isatty(STDERR_FILENO) == 1;
   std::vector<BenchRow> rows;
@@ -122,15 +128,16 @@ Status Bench(const BenchOptions& options) {
   auto wanted = [&](std::string_view part) { return options.only.empty() || options.only == part; };
   const SessionBenchOptions session_options{options.python, options.runs, options.live, progress};
   if (wanted("sessions")) {
-    TRY(sessions, MeasureSessions(session_options));
+    TRY(sessions, MeasureFloor(session_options));
+    TRY(SessionBench ours, MeasureSessions(session_options));
+    Append(std::move(ours), &sessions);
     for (BenchRow& row : MeasureJupyter(options.python, std::min(options.runs, kKernels))) {
       sessions.rows.push_back(std::move(row));
     }
   }
   if (wanted("http")) {
     TRY(SessionBench http, MeasureHttp(session_options));
-    std::ranges::move(http.rows, std::back_inserter(sessions.rows));
-    std::ranges::move(http.figures, std::back_inserter(sessions.figures));
+    Append(std::move(http), &sessions);
   }
   if (wanted("run")) {
     UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -164,6 +171,7 @@ void DeclareBenchOptions(CLI::App& command, BenchOptions* options) {
       ->check(CLI::Range(1, 100000));
   command.footer(
       "One-shot runs of print(1) beside the alternatives, interleaved; then sessions, in the engine and over HTTP.\n"
+      "Rows that begin with 'floor' are what this machine needs for the same interpreter without any isolation.\n"
       "Compare ratios, not milliseconds: machines differ.");
 }
 

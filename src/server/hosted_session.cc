@@ -249,6 +249,7 @@ void HostedSession::Stop(std::string because) { session_->Stop(std::move(because
 
 async::Task<void> HostedSession::Finish() {
   co_await session_->Close();
+  hub_.registry.Hasten();  // our last runs wait there for company
   co_await tasks_.Join();
   for (const auto& [id, run] : runs_) run->Discard();
   const auto status = lost_ ? session::SessionStatus::kLost : session::SessionStatus::kClosed;

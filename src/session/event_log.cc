@@ -110,6 +110,10 @@ std::string EventLog::Marker(uint64_t first, uint64_t last) const {
 
 void EventLog::Settle() {
   if (!ended_ || discarded_ || tail_.empty()) return;
+  if (total_ == tail_.size() && total_ <= limits_.settled) {
+    tail_.shrink_to_fit();
+    return;
+  }
   if (!stopped_) Spill();
   if (spilled_ < total_) {
     bool gap = tail_begin_ > spilled_;

@@ -21,6 +21,7 @@ namespace cella::session {
 
 struct EventLogLimits {
   size_t memory = size_t{64} << 10;
+  size_t settled = size_t{1} << 10;  // what a log may hold that is over: less than its file would take
   uint64_t file = uint64_t{64} << 20;
 };
 
@@ -33,7 +34,8 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
   void Append(std::string_view line);
   // No more will come. Touches no file, so that an answer need not wait for one.
   void End();
-  // After End, when there is time: what is in memory goes to disk. If that is full, it stays in memory.
+  // After End, when there is time: what is in memory goes to disk, unless it is little. If that is full, it stays in
+  // memory.
   void Settle();
   // The run is forgotten: removes the file; readers end with kClosed.
   void Discard();

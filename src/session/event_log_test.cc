@@ -114,10 +114,24 @@ TEST(EventLogTest, HoldsLittleMemoryAndNoDescriptor) {
   EXPECT_EQ(OpenDescriptors(), before);
 }
 
-TEST(EventLogTest, EndTouchesNoFileAndSettleMovesWhatIsLeft) {
+TEST(EventLogTest, LittleIsKeptInMemory) {
   async::Loop loop;
   TempDirectory temp;
   auto log = EventLog::Create(loop, temp.path("log"));
+  log->Append(Line(0));
+  log->Append(Line(1));
+  log->End();
+  log->Settle();
+  EXPECT_TRUE(std::filesystem::is_empty(temp.path()));
+  EXPECT_LE(log->memory_used(), size_t{2} << 10);
+  EXPECT_EQ(log->ReadAfter(std::nullopt).Read().value(), Line(0) + "\n" + Line(1) + "\n");
+  EXPECT_EQ(log->ReadAfter(0).Read().value(), Line(1) + "\n");
+}
+
+TEST(EventLogTest, EndTouchesNoFileAndSettleMovesWhatIsLeft) {
+  async::Loop loop;
+  TempDirectory temp;
+  auto log = EventLog::Create(loop, temp.path("log"), {.settled = 0});
   log->Append(Line(0));
   log->End();
   EXPECT_TRUE(std::filesystem::is_empty(temp.path()));

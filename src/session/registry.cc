@@ -11,8 +11,10 @@ using namespace std::chrono_literals;
 
 constexpr size_t kBatch = 256;
 constexpr size_t kReads = 256;
-// How long a write waits for one that is in a hurry.
+// How long a write waits for others to share its commit, and how many of them are enough. What goes ahead of the queue
+// waits for a commit that has begun: that has to be short.
 constexpr auto kPatience = 10ms;
+constexpr size_t kCompany = 64;
 // Pages that the log grows by before they are moved into the file, beside the writer; and its size at which the writer
 // itself has to pause for that, because it never let the other one finish.
 constexpr int kCheckpointPages = 1000;
@@ -55,7 +57,6 @@ async::Task<Result<std::unique_ptr<Registry>>> Registry::Open(async::Loop& loop,
   std::unique_ptr<Registry> registry(new Registry(loop, std::move(path), std::move(options)));
   Status opened = co_await registry->OpenFiles();
   if (!opened) co_return std::unexpected(std::move(opened.error()).WithContext("the registry"));
-  registry->tasks_.Add(registry->Drain());
   if (registry->options_.retention.interval.count() > 0) registry->tasks_.Add(registry->Retain());
   co_return std::move(registry);
 }
@@ -106,72 +107,91 @@ Timestamp Registry::Now() const {
   return std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
 }
 
-async::Task<Status> Registry::Enqueue(Apply apply, Until until, Weight weight) {
-  auto place = co_await places_.Enter();
+async::Task<Status> Registry::Enqueue(Apply apply, Until until, Place place) {
+  auto pass = co_await places_.Enter();
   if (closing_.is_set()) co_return Err(ErrorCode::kClosed, "the registry is closed");
   async::Event done(loop_);
   Status outcome;
   const bool waits = until != Until::kQueued;
-  queue_.push_back({{std::move(apply), {}},
-                    std::move(place),
-                    waits ? &done : nullptr,
-                    waits ? &outcome : nullptr,
-                    weight == Weight::kOnlyOrder});
-  health_.queued = queue_.size();
-  if (until == Until::kCommitted) hurry_ = true;
-  if (wake_ && (hurry_ || queue_.size() == 1)) wake_->Set();
+  Queued queued{{std::move(apply), {}},
+                std::move(pass),
+                waits ? &done : nullptr,
+                waits ? &outcome : nullptr,
+                place == Place::kOnlyOrder};
+  if (place == Place::kAhead) {
+    ahead_.push_back(std::move(queued));
+  } else {
+    if (queue_.empty()) queue_due_ = async::Clock::now() + kPatience;
+    queue_.push_back(std::move(queued));
+    if (until == Until::kCommitted) hurry_ = true;
+  }
+  health_.queued = ahead_.size() + queue_.size();
+  if (!draining_) {
+    draining_ = true;
+    tasks_.Add(Drain());
+  } else if (wake_ && (!ahead_.empty() || IsQueueDue())) {
+    wake_->Set();
+  }
   // Cancelled or not: `done` and `outcome` are here.
   while (waits && !done.is_set()) (void)co_await done.Wait();
   co_return outcome;
 }
 
+void Registry::Hasten() {
+  if (queue_.empty()) return;
+  hurry_ = true;
+  if (wake_) wake_->Set();
+}
+
 template <typename T>
-async::Task<Result<T>> Registry::Write(std::move_only_function<Result<T>(RegistryWriter&)> work) {
+async::Task<Result<T>> Registry::Write(std::move_only_function<Result<T>(RegistryWriter&)> work, Place place) {
   std::optional<T> value;
   auto apply = [&](RegistryWriter& writer) -> Status {
     TRY(value, work(writer));
     return {};
   };
-  CO_TRY_VOID(co_await Enqueue(apply, Until::kCommitted));
+  CO_TRY_VOID(co_await Enqueue(apply, Until::kCommitted, place));
   co_return std::move(*value);
 }
 
 async::Task<void> Registry::Drain() {
-  for (;;) {
-    if (!queue_.empty()) {
-      // Each commit wakes two threads: those that can wait share one.
-      if (!hurry_) co_await AwaitHurry();
-      hurry_ = false;
-      writing_now_ = true;
-      const size_t written = co_await WriteBatch();
-      writing_now_ = false;
-      if (written == kBatch) hurry_ = true;  // somebody's turn comes with the next one
-      co_await KeepLogShort();
-      continue;
-    }
-    if (closing_.is_set()) co_return;
-    wake_.emplace(loop_);
-    (void)co_await wake_->Wait();
-    wake_.reset();
+  while (!ahead_.empty() || !queue_.empty()) {
+    // Each commit wakes two threads: those that can wait share one.
+    if (ahead_.empty() && !IsQueueDue()) co_await AwaitHurry();
+    co_await WriteBatch();
+    co_await KeepLogShort();
   }
+  draining_ = false;
+}
+
+bool Registry::IsQueueDue() const {
+  return !queue_.empty() &&
+         (hurry_ || closing_.is_set() || queue_.size() >= kCompany || async::Clock::now() >= queue_due_);
 }
 
 async::Task<void> Registry::AwaitHurry() {
-  if (closing_.is_set()) co_return;
   wake_.emplace(loop_);
-  (void)co_await async::FirstOf(wake_->Wait(), async::SleepUntil(async::Clock::now() + kPatience));
+  (void)co_await async::FirstOf(wake_->Wait(), async::SleepUntil(queue_due_));
   wake_.reset();
 }
 
-async::Task<size_t> Registry::WriteBatch() {
+async::Task<void> Registry::WriteBatch() {
   std::vector<RegistryWrite> writes;
   std::vector<Queued> waiters;
-  while (!queue_.empty() && writes.size() < kBatch) {
-    writes.push_back(std::move(queue_.front().write));
-    waiters.push_back(std::move(queue_.front()));
-    queue_.pop_front();
+  auto take = [&](std::deque<Queued>& from) {
+    while (!from.empty() && writes.size() < kBatch) {
+      writes.push_back(std::move(from.front().write));
+      waiters.push_back(std::move(from.front()));
+      from.pop_front();
+    }
+  };
+  take(ahead_);
+  if (IsQueueDue()) {
+    take(queue_);
+    if (queue_.empty()) hurry_ = false;
   }
-  health_.queued = queue_.size();
+  health_.queued = ahead_.size() + queue_.size();
+  writing_now_ = true;
   auto work = [&]() -> Status {
     writer_->Apply(writes);
     return {};
@@ -181,6 +201,7 @@ async::Task<size_t> Registry::WriteBatch() {
     ran = co_await writing_.Run(work);
     // Taken back before it began, because somebody cancelled a Close: what is queued is written all the same.
   } while (!ran && ran.error().code == ErrorCode::kClosed);
+  writing_now_ = false;
   // A reader that waited for its turn has not shown that writing works again.
   const bool wrote = std::ranges::any_of(waiters, [](const Queued& queued) { return !queued.only_order; });
   if (wrote) health_.last_error.reset();
@@ -194,7 +215,6 @@ async::Task<size_t> Registry::WriteBatch() {
     *waiters[i].outcome = std::move(outcome);
     waiters[i].done->Set();
   }
-  co_return writes.size();
 }
 
 async::Task<void> Registry::KeepLogShort() {
@@ -229,7 +249,7 @@ async::Task<Status> Registry::SessionOpened(NewSession session) {
   auto apply = [session = std::move(session), at = Now()](RegistryWriter& writer) {
     return writer.AddSession(session, at);
   };
-  return Enqueue(std::move(apply), Until::kCommitted);
+  return Enqueue(std::move(apply), Until::kCommitted, Place::kAhead);
 }
 
 async::Task<Status> Registry::SessionEnded(std::string id, SessionStatus status, std::string because) {
@@ -241,7 +261,7 @@ async::Task<Status> Registry::SessionEnded(std::string id, SessionStatus status,
 
 async::Task<Result<Accepted>> Registry::RunAccepted(NewRun run) {
   auto work = [run = std::move(run), at = Now()](RegistryWriter& writer) { return writer.AddRun(run, at); };
-  return Write<Accepted>(std::move(work));
+  return Write<Accepted>(std::move(work), Place::kAhead);
 }
 
 async::Task<Status> Registry::RunStarted(std::string run, Until until) {
@@ -273,9 +293,9 @@ async::Task<Status> Registry::Audit(AuditEntry entry, Until until) {
 template <typename T, typename F>
 async::Task<Result<T>> Registry::Read(F work) {
   if (closing_.is_set()) co_return Err(ErrorCode::kClosed, "the registry is closed");
-  if (!queue_.empty() || writing_now_) {
+  if (!ahead_.empty() || !queue_.empty() || writing_now_) {
     auto nothing = [](RegistryWriter&) -> Status { return {}; };
-    (void)co_await Enqueue(nothing, Until::kCommitted, Weight::kOnlyOrder);  // what failed before is not ours to tell
+    (void)co_await Enqueue(nothing, Until::kCommitted, Place::kOnlyOrder);  // what failed before is not ours to tell
   }
   auto query = [&]() -> Result<T> { return work(*reader_); };
   auto answer = co_await reading_.Run(query);

@@ -3,6 +3,9 @@
 // once: after the await it survives the death of the process. Who is cancelled while waiting still gets the answer: a
 // write that was queued is done. Close it (and let the task end) before it goes away.
 //
+// New sessions and new runs, which clients wait for, go ahead of the queue and need not wait for a commit of what is in
+// it; everything else is written in order.
+//
 // A write that fails for want of space or rights says so, and later ones try anew.
 #pragma once
 
@@ -27,9 +30,8 @@
 
 namespace cella::session {
 
-// When the await of a write ends: when it is safe; likewise, but with the next write that is in a hurry, or a moment
-// later; or when it has a place in the queue (which is at once unless the queue is full; a failure is then seen in
-// health() only).
+// When the await of a write ends: when it is safe; likewise, but a moment later, to share a commit with others; or when
+// it has a place in the queue (which is at once unless the queue is full; a failure is then seen in health() only).
 enum class Until { kCommitted, kCommittedSoon, kQueued };
 
 class Registry {
@@ -57,6 +59,9 @@ class Registry {
   // In order. Only the last of a run are kept; one that is larger than all that may be kept is left out.
   async::Task<Status> AppendEvents(std::string run, std::vector<EventRecord> events, Until until = Until::kCommitted);
   async::Task<Status> Audit(AuditEntry entry, Until until = Until::kCommitted);
+
+  // What is queued is committed now rather than a moment later.
+  void Hasten();
 
   // Reads see every write that was queued before.
   async::Task<Result<std::optional<SessionRecord>>> FindSession(std::string id);
@@ -87,20 +92,22 @@ class Registry {
     Status* outcome;
     bool only_order;
   };
-  // kOnlyOrder: it writes nothing, but what was queued before it has been written when it has.
-  enum class Weight { kSome, kOnlyOrder };
+  // kAhead: it depends on nothing that is queued. kOnlyOrder: it writes nothing, but what was queued before it has been
+  // written when it has.
+  enum class Place { kAhead, kInOrder, kOnlyOrder };
 
   Registry(async::Loop& loop, std::string path, RegistryOptions options);
 
   async::Task<Status> OpenFiles();
-  async::Task<Status> Enqueue(Apply apply, Until until, Weight weight = Weight::kSome);
+  async::Task<Status> Enqueue(Apply apply, Until until, Place place = Place::kInOrder);
   template <typename T>
-  async::Task<Result<T>> Write(std::move_only_function<Result<T>(RegistryWriter&)> work);
+  async::Task<Result<T>> Write(std::move_only_function<Result<T>(RegistryWriter&)> work, Place place = Place::kInOrder);
   template <typename T, typename F>
   async::Task<Result<T>> Read(F work);
   async::Task<void> Drain();
+  bool IsQueueDue() const;
   async::Task<void> AwaitHurry();
-  async::Task<size_t> WriteBatch();
+  async::Task<void> WriteBatch();
   async::Task<void> KeepLogShort();
   async::Task<void> MoveLog();
   async::Task<void> Retain();
@@ -118,10 +125,13 @@ class Registry {
   async::BlockingPool reading_;
   async::BlockingPool moving_log_;
   async::Gate places_;
+  std::deque<Queued> ahead_;
   std::deque<Queued> queue_;
+  async::TimePoint queue_due_;  // when there is something in it
+  bool hurry_ = false;          // somebody waits for what is in the queue
   bool writing_now_ = false;
-  bool hurry_ = false;  // somebody waits for what is queued
-  std::optional<async::Event> wake_;
+  bool draining_ = false;
+  std::optional<async::Event> wake_;  // of a Drain that waits for company
   async::Event closing_;
   async::TaskGroup tasks_;
   bool moving_ = false;

@@ -23,6 +23,11 @@ void RegistryWriter::Apply(std::vector<RegistryWrite>& writes) {
 
 Status RegistryWriter::ApplyAll(std::vector<RegistryWrite>& writes) {
   TRY(auto transaction, store::Transaction::Begin(database_));
+  if (writes.size() == 1) {
+    // There is no other to be protected from it.
+    writes[0].outcome = writes[0].apply(*this);
+    return writes[0].outcome ? transaction.Commit() : Status{};
+  }
   for (RegistryWrite& write : writes) {
     TRY(auto part, store::Savepoint::Begin(database_));
     write.outcome = write.apply(*this);

@@ -61,7 +61,7 @@ class Session:
             "inspect": self._inspect,
             "is_complete": self._is_complete,
             "checkpoint": self._checkpoint,
-            "rehearse": self._rehearse,
+            "rehearse": self._rehearse_first_runs,
         }
 
     def open(self, fd: int):
@@ -139,7 +139,12 @@ class Session:
             if self.checkpoints.after_run(run, mode == "always") and not busy and not self.channel.readable(0):
                 self._rehearse()
 
-    def _rehearse(self, frame=None):
+    def _rehearse_first_runs(self, frame):
+        """A second run does what the first need not: it repairs what the one before may have broken."""
+        self._rehearse()
+        self._rehearse()
+
+    def _rehearse(self):
         """Runs a cell that nobody hears of. Every page that a run writes to is shared with the zygote or with a
         checkpoint and must be copied first: better here, while nobody waits, than in the next run."""
         names = builtins.__dict__

@@ -83,19 +83,26 @@ class Emitter {
     program_.push_back(BPF_JUMP(static_cast<uint16_t>(BPF_JMP | test | BPF_K), value, if_true, if_false));
   }
 
-  // Numbers below ranges_[middle] continue in place, the others jump; a conditional jump reaches only 255
-  // instructions, so a far one goes through an unconditional jump.
+  // Numbers below ranges_[middle] continue in place, the others jump. A conditional jump reaches only 255 instructions:
+  // a far one goes through an unconditional jump, which every other search would pay for (installing a filter, the
+  // kernel compiles it and walks through it for each number, while a session waits).
   void Search(size_t low, size_t high) {
     if (high - low == 1) {
       EmitLeaf(ranges_[low].leaf);
       return;
     }
-    size_t middle = (low + high) / 2;
-    Jump(BPF_JGE, ranges_[middle].first, 0, 1);
-    size_t far_jump = program_.size();
-    program_.push_back(BPF_STMT(BPF_JMP | BPF_JA, 0));
+    constexpr size_t kFarthest = 255;
+    const size_t middle = (low + high) / 2, test = program_.size();
+    Jump(BPF_JGE, ranges_[middle].first, 0, 0);
     Search(low, middle);
-    program_[far_jump].k = static_cast<uint32_t>(program_.size() - far_jump - 1);
+    const size_t skipped = program_.size() - test - 1;
+    if (skipped <= kFarthest) {
+      program_[test].jt = static_cast<uint8_t>(skipped);
+    } else {
+      program_[test].jf = 1;
+      program_.insert(program_.begin() + static_cast<ptrdiff_t>(test) + 1,
+                      BPF_STMT(BPF_JMP | BPF_JA, static_cast<uint32_t>(skipped)));
+    }
     Search(middle, high);
   }
 

@@ -1,0 +1,13 @@
+// What this machine itself asks for: the same interpreter, forked and spoken to over a socket, with no jail, no limits,
+// no output and nothing kept; and empty namespaces. No session can be faster than that here, so `cella bench` shows it
+// beside them.
+#pragma once
+
+#include "base/result.h"
+#include "cli/bench_sessions.h"
+
+namespace cella::cli {
+
+Result<SessionBench> MeasureFloor(const SessionBenchOptions& options);
+
+}  // namespace cella::cli
