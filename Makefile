@@ -37,13 +37,7 @@ test: lint  ## Run everything: format, layers, clang-tidy, sanitizers, unit, run
 	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON $(if $(filter true,$(CI)),-DCELLA_WERROR=ON)
 	@$(MAKE) -s run
 	@tools/check_completions.sh $(CELLA)
-	@tools/check_tidy.py build/release
-	@tools/build.sh asan unit_tests
-	@echo "== unit tests under the address and undefined-behaviour sanitizers" >&2
-	@ctest --test-dir build/asan --output-on-failure --no-tests=error -L '^unit$$'
-	@echo "== unit, runner, contract, integration, security and Python tests of the release build" >&2
-	@ctest --test-dir build/release --output-on-failure --no-tests=error -L '^(unit|runners|contract|integration|security|python)$$' \
-	  --output-junit test-results.xml
+	@tools/run_tests.sh
 
 soak: build  ## Open, use and close 10,000 sessions, and see that nothing is left behind (not part of test)
 	@tools/build.sh release cella-soak -DCELLA_BUILD_TESTS=ON
