@@ -3,8 +3,8 @@
 #
 #     tools/run_tests.sh
 #
-# Two groups at a time: most of their time they wait. What they leave of the processors goes to clang-tidy and to the build
-# with the sanitizers, at a priority that takes nothing from them.
+# Much of their time the tests wait. What they leave of the processors goes to clang-tidy and to the build with the
+# sanitizers, which run only while nobody else wants to.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,11 +24,9 @@ trap 'kill -- "-$behind" 2>/dev/null || true' EXIT
 failed=0
 echo "== unit, runner, contract, integration, security and Python tests of the release build;" \
   "clang-tidy and the sanitizers' build behind them: $log" >&2
-ctest --test-dir build/release -j 2 --output-on-failure --no-tests=error -L "$labels" \
+ctest --test-dir build/release --output-on-failure --no-tests=error -L "$labels" \
   --output-junit test-results.xml || failed=1
 
-# Nobody is left to be considerate of.
-for pid in $(pgrep -g "$behind"); do chrt --other --pid 0 "$pid" 2>/dev/null || true; done
 wait "$behind" || failed=1
 cat "$log" >&2
 trap - EXIT

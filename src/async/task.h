@@ -32,6 +32,10 @@ class Loop {
 // Sleeps; false when cancelled.
 Task<bool> SleepUntil(TimePoint when);
 
+// Lets those go first whose turn has come. As after every await here, a cancelled task goes on and is told by what it
+// awaits.
+Task<void> Yield();
+
 }  // namespace cella::async
 
 #include "async/task_inl.h"

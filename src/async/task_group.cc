@@ -2,6 +2,7 @@
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -46,6 +47,12 @@ Task<bool> SleepUntil(TimePoint when) {
   boost::system::error_code error;
   co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
   co_return !error;
+}
+
+Task<void> Yield() {
+  auto executor = co_await asio::this_coro::executor;
+  co_await asio::this_coro::throw_if_cancelled(false);
+  co_await asio::post(executor, asio::use_awaitable);
 }
 
 }  // namespace cella::async

@@ -59,6 +59,7 @@ if pid == 0:
             os._exit(0)
         exec(compile(code, "<cell>", "exec"), names)
         theirs.send(b"done")
+theirs.close()
 for name, pause in ("live", 0.005), ("back", 0):
     for _ in range(runs * 3):
         if pause:
@@ -66,7 +67,6 @@ for name, pause in ("live", 0.005), ("back", 0):
         start = time.perf_counter()
         ask(b"x = 1")
         print(name, (time.perf_counter() - start) * 1e3)
-theirs.close()
 ours.close()
 os.waitpid(pid, 0)
 
@@ -103,6 +103,7 @@ double MakeNamespaces() {
     (void)!write(pipe->write.get(), &took, sizeof took);
     _exit(0);
   }
+  pipe->write.Reset();
   double took = -1;
   if (os::RetryOnEintr([&] { return read(pipe->read.get(), &took, sizeof took); }) != sizeof took) took = -1;
   (void)os::RetryOnEintr([&] { return waitpid(child, nullptr, 0); });

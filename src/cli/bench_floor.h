@@ -1,6 +1,5 @@
 // What this machine itself asks for: the same interpreter, forked and spoken to over a socket, with no jail, no limits,
-// no output and nothing kept; and empty namespaces. No session can be faster than that here, so `cella bench` shows it
-// beside them.
+// no output and nothing kept; and empty namespaces. `cella bench` shows it beside the sessions, which add to it.
 #pragma once
 
 #include "base/result.h"

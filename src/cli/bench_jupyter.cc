@@ -34,7 +34,8 @@ std::vector<BenchRow> MeasureJupyter(const std::string& python, int kernels) {
   BenchRow again{"ipykernel: x = 1, live", "no isolation", {}, ""};
   auto samples = MeasureByScript(python, kScript, {std::to_string(kernels)});
   if (!samples) {
-    first.unavailable = "ipykernel or jupyter_client is not installed";
+    const bool failed = samples.error().code == ErrorCode::kUnsupported;
+    first.unavailable = failed ? "ipykernel or jupyter_client is not installed" : samples.error().message;
     return {std::move(first)};
   }
   first.milliseconds = std::move((*samples)["first"]);

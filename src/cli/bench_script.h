@@ -11,7 +11,8 @@ namespace cella::cli {
 
 using Samples = std::map<std::string, std::vector<double>>;
 
-// Starts `python` (as --python names it) on the host. kUnsupported: the script failed, which says what it lacks.
+// Starts `python` (as --python names it) on the host. kUnsupported: the script failed, most likely for want of a
+// module.
 Result<Samples> MeasureByScript(const std::string& python, const char* script,
                                 const std::vector<std::string>& arguments);
 

@@ -346,7 +346,9 @@ class Init {
     report.killed_for = reason;
     report.peak_rss = watchdog_.peak_memory();
     SendReport(fds_.control, report, nullptr, 0);
-    if (run_group_ > 1 && breaches_++ < kBreachesBeforeEnd) {
+    // Memory and processes that do not become fewer are somebody else's. Time cannot become less, and a large process
+    // needs some to die: whether this one does is for the supervisor to see, which has heard of it.
+    if (run_group_ > 1 && (reason == KillReason::kCpuTime || breaches_++ < kBreachesBeforeEnd)) {
       (void)kill(-run_group_, SIGKILL);
     } else {
       KillAll();

@@ -191,6 +191,14 @@ KillReason Watchdog::Check(uint64_t reaped_cpu_ns) {
   uint64_t threads = 0;
   for (int i = 0; i < count_; ++i) threads += seen_[i].zombie ? 0 : seen_[i].threads;
   if (limits_.processes != 0 && threads > limits_.processes) return KillReason::kProcesses;
+  if (limits_.memory_bytes != 0) {
+    uint64_t files = descendants_only_ ? 0 : TmpfsUsed("/tmp") + SocketBuffers();
+    uint64_t memory = SumMemory(false) + files;
+    if (memory > limits_.memory_bytes) memory = SumMemory(true) + files;
+    if (memory > peak_memory_) peak_memory_ = memory;
+    if (memory > limits_.memory_bytes) return KillReason::kMemory;
+  }
+  // Last: between the runs of a session nobody minds it, and what comes before it counts there too.
   if (limits_.cpu_ns != 0) {
     uint64_t cpu = reaped_cpu_ns + lost_cpu_ns_;
     for (int i = 0; i < count_; ++i) cpu += seen_[i].cpu_ns + seen_[i].children_ns;
@@ -199,13 +207,6 @@ KillReason Watchdog::Check(uint64_t reaped_cpu_ns) {
       before_ns_ = cpu - limits_.cpu_ns;
       return KillReason::kCpuTime;
     }
-  }
-  if (limits_.memory_bytes != 0) {
-    uint64_t files = descendants_only_ ? 0 : TmpfsUsed("/tmp") + SocketBuffers();
-    uint64_t memory = SumMemory(false) + files;
-    if (memory > limits_.memory_bytes) memory = SumMemory(true) + files;
-    if (memory > peak_memory_) peak_memory_ = memory;
-    if (memory > limits_.memory_bytes) return KillReason::kMemory;
   }
   return KillReason::kNone;
 }

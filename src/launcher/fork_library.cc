@@ -78,13 +78,14 @@ class Zygote {
       int count_ready = poll(ready, 2, more_to_reap_ ? 0 : idle_ms);
       if (count_ready < 0 && errno != EINTR) return -1;
       if (count_ready == 0 && !more_to_reap_) return kIdle;
-      if ((ready[1].revents & POLLIN) || more_to_reap_) {
+      if (ready[0].revents == 0) {
+        // Only now: one that is to be adopted may have ended already, and its end would be nobody's.
         char drain[512];
         while (read(signals_, drain, sizeof drain) > 0) {
         }
         Reap();
+        continue;
       }
-      if (ready[0].revents == 0) continue;
       Request request = {};
       int fds[kMaxMessageFds];
       int count = 0;

@@ -113,13 +113,16 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> HostedSession::Start(RunWish wis
     auto accepted = co_await hub_.registry.RunAccepted(std::move(row));
     if (!accepted) co_return Refused(accepted.error());
     if (accepted->as != session::Accepted::As::kNew) co_return co_await FindRepeated(wish);
-    if (!session_->is_open()) co_return SessionEnded(session_->closed_because());
+    if (!session_->is_open()) {
+      (void)co_await hub_.registry.RunEnded(Cancelled(run->id()), session::Until::kQueued);
+      co_return SessionEnded(session_->closed_because());
+    }
     Begin(run, std::move(wish), std::move(*share), hash);
     Announce(run);
     co_return run;
   }
   // It runs while the registry writes it down: nobody hears of it before that is done, and what the registry is told
-  // of it later stands behind this in its queue.
+  // of it later is written later.
   Result<session::Accepted> accepted = Err(ErrorCode::kInternal, "the registry did not answer");
   auto write = [](session::Registry& registry, session::NewRun row, auto* answer) -> async::Task<void> {
     *answer = co_await registry.RunAccepted(std::move(row));
@@ -227,6 +230,16 @@ uint64_t HostedSession::Listen(Listener listener) {
   return last_listener_;
 }
 
+RunResult HostedSession::Cancelled(const std::string& run) const {
+  RunResult result;
+  result.id = run;
+  result.session = id();
+  result.outcome.status = RunStatus::kCancelled;
+  result.outcome.exit_code = kExitCancelled;
+  result.state = StateAfter::kKept;
+  return result;
+}
+
 bool HostedSession::Cancel(HostedRun& run) {
   if (run.phase() == HostedRun::Phase::kEnded) return false;
   run.cancel_wanted = true;
@@ -234,13 +247,7 @@ bool HostedSession::Cancel(HostedRun& run) {
     session_->Cancel();
   } else {
     // It waits, and whoever waits for it need not: its turn will pass without a trace.
-    RunResult result;
-    result.id = run.id();
-    result.session = id();
-    result.outcome.status = RunStatus::kCancelled;
-    result.outcome.exit_code = kExitCancelled;
-    result.state = StateAfter::kKept;
-    run.Finish(result);
+    run.Finish(Cancelled(run.id()));
   }
   return true;
 }

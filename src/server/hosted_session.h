@@ -76,6 +76,8 @@ class HostedSession {
   const Status& ended() const { return ended_; }
 
  private:
+  // What a run that never had its turn ends with.
+  RunResult Cancelled(const std::string& run) const;
   // Lets it run; nobody knows of it yet.
   void Begin(const std::shared_ptr<HostedRun>& run, RunWish wish, Quota::Share share, std::string code_sha256);
   void Announce(const std::shared_ptr<HostedRun>& run);

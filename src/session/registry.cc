@@ -11,8 +11,8 @@ using namespace std::chrono_literals;
 
 constexpr size_t kBatch = 256;
 constexpr size_t kReads = 256;
-// How long a write waits for others to share its commit, and how many of them are enough. What goes ahead of the queue
-// waits for a commit that has begun: that has to be short.
+// How long a write waits for others to share its commit, and how many of them are enough: what goes ahead of the queue
+// has to wait for a commit that has begun.
 constexpr auto kPatience = 10ms;
 constexpr size_t kCompany = 64;
 // Pages that the log grows by before they are moved into the file, beside the writer; and its size at which the writer
@@ -155,6 +155,8 @@ async::Task<Result<T>> Registry::Write(std::move_only_function<Result<T>(Registr
 }
 
 async::Task<void> Registry::Drain() {
+  // Whoever queued something goes on first: to wake another thread takes time, which a guest need not wait for.
+  co_await async::Yield();
   while (!ahead_.empty() || !queue_.empty()) {
     // Each commit wakes two threads: those that can wait share one.
     if (ahead_.empty() && !IsQueueDue()) co_await AwaitHurry();
@@ -193,7 +195,11 @@ async::Task<void> Registry::WriteBatch() {
   health_.queued = ahead_.size() + queue_.size();
   writing_now_ = true;
   auto work = [&]() -> Status {
-    writer_->Apply(writes);
+    try {
+      writer_->Apply(writes);
+    } catch (const std::exception& failure) {  // no memory, say; whoever waits must hear of it all the same
+      return Err(ErrorCode::kInternal, "the registry's writer: {}", failure.what());
+    }
     return {};
   };
   Status ran;
@@ -296,6 +302,7 @@ async::Task<Result<T>> Registry::Read(F work) {
   if (!ahead_.empty() || !queue_.empty() || writing_now_) {
     auto nothing = [](RegistryWriter&) -> Status { return {}; };
     (void)co_await Enqueue(nothing, Until::kCommitted, Place::kOnlyOrder);  // what failed before is not ours to tell
+    if (closing_.is_set()) co_return Err(ErrorCode::kClosed, "the registry is closed");
   }
   auto query = [&]() -> Result<T> { return work(*reader_); };
   auto answer = co_await reading_.Run(query);

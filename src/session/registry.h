@@ -1,10 +1,10 @@
 // What `cella serve` remembers of its sessions and runs, across restarts. Lives on the loop; the database is written by
-// one thread, read by another and tidied by a third. Writes wait in a bounded queue, and whatever waits is committed at
-// once: after the await it survives the death of the process. Who is cancelled while waiting still gets the answer: a
-// write that was queued is done. Close it (and let the task end) before it goes away.
+// one thread, read by another and tidied by a third. Writes wait in a bounded queue, and share a transaction with
+// others that are due: after the await a write survives the death of the process. Who is cancelled while waiting still
+// gets the answer: a write that was queued is done. Close it (and let the task end) before it goes away.
 //
-// New sessions and new runs, which clients wait for, go ahead of the queue and need not wait for a commit of what is in
-// it; everything else is written in order.
+// New sessions and new runs, which clients wait for, go ahead of the queue; everything else is written in order. So a
+// run may be accepted although the end of its session waits behind it.
 //
 // A write that fails for want of space or rights says so, and later ones try anew.
 #pragma once
@@ -92,8 +92,8 @@ class Registry {
     Status* outcome;
     bool only_order;
   };
-  // kAhead: it depends on nothing that is queued. kOnlyOrder: it writes nothing, but what was queued before it has been
-  // written when it has.
+  // kAhead: before all that is queued. kOnlyOrder: it writes nothing, but what was queued before it has been written
+  // when it has.
   enum class Place { kAhead, kInOrder, kOnlyOrder };
 
   Registry(async::Loop& loop, std::string path, RegistryOptions options);

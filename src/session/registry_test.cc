@@ -7,6 +7,7 @@
 #include <set>
 
 #include "async/deadline.h"
+#include "async/task_group.h"
 #include "session/registry_fixture.h"
 
 namespace cella::session {
@@ -290,6 +291,77 @@ TEST_F(RegistryTest, AFullQueueMakesItsWritersWait) {
     (void)co_await registry.Audit(Did("last"));
     auto page = co_await registry.ListAudit("alice", {.limit = 1000});
     EXPECT_EQ(page->items.size(), 201u);
+  });
+}
+
+TEST_F(RegistryTest, ANewRunIsSafeBeforeWhatNobodyWaitsFor) {
+  WithRegistry({}, [](Registry& registry) -> Task<void> {
+    (void)co_await registry.SessionOpened(SomeSession("ses_1"));
+    int overtook = 0;
+    constexpr int kRuns = 20;
+    for (int i = 0; i < kRuns; ++i) {
+      (void)co_await registry.Audit(Did("a"), Until::kQueued);
+      auto accepted = co_await registry.RunAccepted(SomeRun("run_" + std::to_string(i), "ses_1"));
+      EXPECT_EQ(accepted->number, static_cast<uint64_t>(i) + 1);
+      overtook += registry.health().queued > 0 ? 1 : 0;
+    }
+    // On a busy machine a moment may pass for any one of them, and its company is due.
+    EXPECT_GT(overtook, 0);
+    // Whoever asks sees both kinds.
+    auto audit = co_await registry.ListAudit("alice", {.limit = 100});
+    EXPECT_EQ(audit->items.size(), static_cast<size_t>(kRuns));
+    EXPECT_EQ(registry.health().queued, 0u);
+    auto runs = co_await registry.ListRuns("ses_1", {.limit = 100});
+    EXPECT_EQ(runs->items.size(), static_cast<size_t>(kRuns));
+  });
+}
+
+TEST_F(RegistryTest, WhatAClientWaitsForIsWrittenThoughOthersKeepComing) {
+  WithRegistry({}, [this](Registry& registry) -> Task<void> {
+    (void)co_await registry.SessionOpened(SomeSession("ses_1"));
+    (void)co_await registry.RunAccepted(SomeRun("run_0", "ses_1"));
+    bool ended = false;
+    auto end = [&]() -> Task<void> {
+      Status stored = co_await registry.RunEnded(SomeResult("run_0"), Until::kCommittedSoon);
+      EXPECT_TRUE(stored.has_value());
+      ended = true;
+    };
+    async::TaskGroup group(loop_);
+    group.Add(end());
+    // Each of these goes ahead of it.
+    int more = 0;
+    while (!ended && more < 100000) {
+      (void)co_await registry.RunAccepted(SomeRun("run_" + std::to_string(++more), "ses_1"));
+    }
+    EXPECT_TRUE(ended);
+    co_await group.Join();
+  });
+}
+
+TEST_F(RegistryTest, ARunThatFailsAloneLeavesNoTrace) {
+  WithRegistry({}, [](Registry& registry) -> Task<void> {
+    (void)co_await registry.SessionOpened(SomeSession("ses_1"));
+    auto first = co_await registry.RunAccepted(SomeRun("run_1", "ses_1"));
+    EXPECT_EQ(first->number, 1u);
+    auto twice = co_await registry.RunAccepted(SomeRun("run_1", "ses_1"));
+    EXPECT_FALSE(twice.has_value());
+    auto second = co_await registry.RunAccepted(SomeRun("run_2", "ses_1"));
+    EXPECT_EQ(second->number, 2u) << "its number was given back";
+  });
+}
+
+TEST_F(RegistryTest, WhatIsQueuedIsWrittenThoughItsCloserGaveUp) {
+  WithRegistry({}, [](Registry& registry) -> Task<void> {
+    (void)co_await registry.Audit(Did("a"), Until::kQueued);
+    auto task = [&]() -> Task<int> {
+      co_await registry.Close();
+      co_return 1;
+    };
+    (void)co_await async::WithDeadline(task(), async::Clock::now());
+  });
+  WithRegistry({}, [](Registry& registry) -> Task<void> {
+    auto page = co_await registry.ListAudit("alice");
+    EXPECT_EQ(page->items.size(), 1u);
   });
 }
 

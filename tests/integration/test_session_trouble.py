@@ -77,6 +77,35 @@ def test_state_survives_a_breach_that_cella_hears_of_late(open_session):
     assert session.value("kept") == "1"
 
 
+LEAVE_THE_GROUP = """
+import os, time
+child = os.fork()
+if child == 0:
+    os.setpgid(0, 0)
+    time.sleep(60)
+    os._exit(0)
+time.sleep(0.2)
+os.setpgid(0, child)
+assert os.getpgid(0) != os.getpid()
+end = time.monotonic() + 20
+while time.monotonic() < end:
+    pause = time.monotonic() + 0.08
+    while time.monotonic() < pause:
+        pass
+    time.sleep(0.03)
+"""
+
+
+def test_who_leaves_the_group_of_the_run_is_still_counted(open_session):
+    session = open_session("--cpu-time", "500ms")
+    # What goes on from a checkpoint does not lead a session of processes: it may leave its group.
+    session.run("x = 1")
+    assert session.run("import os; os._exit(1)")["state"] == "rolled_back"
+    result = session.run(LEAVE_THE_GROUP)
+    assert (result["status"], result["state"]) == ("limit", "lost")
+    assert result["usage"]["wall_ms"] < 15000
+
+
 def test_an_earlier_victim_is_not_blamed_on_a_later_run(open_session):
     session = open_session("--memory", "100m", "--best-effort")
     eater = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'b = bytearray(10**9); b[:] = b\"x\" * 10**9']).returncode"

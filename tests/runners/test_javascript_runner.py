@@ -283,7 +283,7 @@ def test_interrupt_ends_the_run_and_keeps_the_state(runner, code):
     began = time.monotonic()
     runner.interrupt()
     answer = runner.finish(10)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5
     assert (answer.status, answer.exit_code, answer.error["name"]) == ("interrupted", 130, "KeyboardInterrupt")
     assert runner.run("kept").value == "'yes'"
     assert runner.run("await new Promise(r => setTimeout(r, 5)); 'awake'").value == "'awake'"

@@ -200,6 +200,22 @@ def test_a_costly_checkpoint_is_skipped_when_automatic(session):
     assert session.run("1", checkpoint="auto").checkpoint["status"] == "taken"
 
 
+NINE_MILLISECONDS_EACH = """
+import cella_runner.checkpoint, itertools
+class Slow:
+    process_time_ns = itertools.count(0, 9_000_000).__next__
+cella_runner.checkpoint.time = Slow
+"""
+
+
+def test_one_slow_checkpoint_may_be_the_machines_fault_and_two_are_not(session):
+    session.run("1", checkpoint="always")
+    session.run(NINE_MILLISECONDS_EACH)
+    statuses = [session.run("1", checkpoint="auto").checkpoint["status"] for _ in range(3)]
+    assert statuses[:2] == ["taken", "taken"]
+    assert statuses[2].endswith("MB would take too long")
+
+
 def test_without_the_library_it_says_so():
     with start(INTERPRETERS[0]) as plain:
         plain.configure()

@@ -44,7 +44,8 @@ class Checkpoints:
         self._library = None
         self._pidfd = None
         self._missing = None
-        self._last_cost = 0
+        self._last_cost = 0  # the smaller of the newest two: one may have met a bad moment of the machine
+        self._newest_cost = 0
         self._last_resident = 0
         self._skipped = 0
 
@@ -114,7 +115,8 @@ class Checkpoints:
         if pid < 0:
             self._report(name, run, "skipped: %s" % os.strerror(-pid))
         else:
-            self._last_cost, self._last_resident, self._skipped = cost, resident, 0
+            self._last_cost, self._newest_cost = min(cost, self._newest_cost), cost
+            self._last_resident, self._skipped = resident, 0
             pidfd = self._pidfd.value
             try:
                 self._report(name, run, "taken", cost, (theirs, pidfd))
@@ -127,7 +129,7 @@ class Checkpoints:
     def _is_costly(self, resident: int) -> bool:
         self._skipped += 1
         if self._skipped > TRY_AGAIN_AFTER:
-            return False  # it may have been one bad moment
+            return False  # it may have become cheaper
         if self._last_cost > SLOWEST_MICROSECONDS:
             return resident >= self._last_resident * 3 // 4
         growth = max(resident - self._last_resident, 0) / MEGABYTE

@@ -142,7 +142,8 @@ class Session:
     def _rehearse_first_runs(self, frame):
         """A second run does what the first need not: it repairs what the one before may have broken."""
         self._rehearse()
-        self._rehearse()
+        if not self.channel.readable(0):
+            self._rehearse()
 
     def _rehearse(self):
         """Runs a cell that nobody hears of. Every page that a run writes to is shared with the zygote or with a

@@ -190,7 +190,12 @@ void CellRun::TakeReports() {
     }
     if (!received->report) return;
     const jail::Report& report = *received->report;
-    if (report.kind == jail::ReportKind::kBreached) end_.breach = report.killed_for;
+    if (report.kind == jail::ReportKind::kBreached) {
+      end_.breach = report.killed_for;
+      // Init has killed the group, which a guest may have left.
+      if (!killed_) deadline_ = async::Clock::now() + kKillPatience;
+      killed_ = true;
+    }
     if (report.kind == jail::ReportKind::kExited) {
       if (!runner_.zygote && report.tag == runner_.tag) {
         end_.wait_status = report.wait_status;

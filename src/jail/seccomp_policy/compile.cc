@@ -84,8 +84,8 @@ class Emitter {
   }
 
   // Numbers below ranges_[middle] continue in place, the others jump. A conditional jump reaches only 255 instructions:
-  // a far one goes through an unconditional jump, which every other search would pay for (installing a filter, the
-  // kernel compiles it and walks through it for each number, while a session waits).
+  // a far one goes through an unconditional jump. Only that one, since the kernel compiles each filter that is
+  // installed and walks through it for each number, while a session waits.
   void Search(size_t low, size_t high) {
     if (high - low == 1) {
       EmitLeaf(ranges_[low].leaf);
