@@ -136,7 +136,9 @@ class Session:
             busy = self.channel.readable((frame.get("courtesy_ms") or COURTESY_MS) / 1000)
             if busy and self.channel.is_closed():
                 return
-            if self.checkpoints.after_run(run, mode == "always") and not busy and not self.channel.readable(0):
+            taken = self.checkpoints.after_run(run, mode == "always")
+            # A session's first run may be its only one: then its pages stay shared with the copy.
+            if taken and not busy and (frame.get("number") or 0) > 1 and not self.channel.readable(0):
                 self._rehearse()
 
     def _rehearse_first_runs(self, frame):
