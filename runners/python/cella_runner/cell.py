@@ -5,7 +5,7 @@ last expression is its value, unless a `;` follows.
 """
 
 import _ast
-import linecache
+import sys
 import __future__
 
 from .interrupts import Interrupts
@@ -22,20 +22,28 @@ KEPT_CHARACTERS = 4 << 20
 
 
 class Sources:
-    """Cells in linecache, the newest ones."""
+    """Cells in linecache, the newest ones. Nobody imports that for their sake: they wait here until somebody does."""
 
     def __init__(self):
         self._sizes = {}
         self._total = 0
+        self._cache = {}
+
+    def publish(self, linecache):
+        linecache.cache.update(self._cache)
+        self._cache = linecache.cache
 
     def add(self, name: str, code: str):
+        if self._cache is not getattr(sys.modules.get("linecache"), "cache", self._cache):
+            self.publish(sys.modules["linecache"])  # loaded anew, or its cache replaced
+        cache = self._cache
         self._total += len(code) - self._sizes.pop(name, 0)
         self._sizes[name] = len(code)
-        linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+        cache[name] = (len(code), None, code.splitlines(True), name)
         while len(self._sizes) > KEPT_CELLS or (self._total > KEPT_CHARACTERS and len(self._sizes) > 1):
             oldest = next(iter(self._sizes))
             self._total -= self._sizes.pop(oldest)
-            linecache.cache.pop(oldest, None)
+            cache.pop(oldest, None)
 
 
 def _ends_with_semicolon(code: str, node) -> bool:

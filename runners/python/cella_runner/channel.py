@@ -4,11 +4,11 @@ The socket is moved to a high descriptor so that `os.closerange(3, 256)` and its
 A process that the guest forked shares the socket, so sending is refused wherever the pid is not the runner's own.
 """
 
+import _json
 import _socket
 import codecs
 import errno
 import fcntl
-import json
 import os
 import select
 import threading
@@ -27,14 +27,27 @@ def _escape_surrogates(error):
 
 
 codecs.register_error("cella.json", _escape_surrogates)
+
+
+class _Reading:
+    """How the scanner reads."""
+
+    strict, object_hook, object_pairs_hook = True, None, None
+    parse_float, parse_int, parse_constant = float, int, float
+
+
 # The C parts of json themselves: the Python around them would make up a third of a small run, and of the pages that a
-# fork has to copy for it.
-_scan = json.JSONDecoder().scan_once
-_encoder = json.encoder.c_make_encoder(None, str, json.encoder.encode_basestring, None, ":", ",", False, False, True)
+# fork has to copy for it; and to import it takes a zygote milliseconds that the first session waits for.
+_scan = _json.make_scanner(_Reading)
+_encoder = _json.make_encoder(None, str, _json.encode_basestring, None, ":", ",", False, False, True)
 
 
 def encode(frame: dict) -> bytes:
     return "".join(_encoder(frame, 0)).encode("utf-8", "cella.json")
+
+
+def decode(text: str):
+    return _scan(text, 0)[0]
 
 
 def to_high_descriptor(fd: int) -> int:
@@ -98,7 +111,7 @@ class Channel:
                     return None
                 if len(data) >= end:
                     self._buffer = data[end:]
-                    return _scan(data[4:end].decode("utf-8", "replace"), 0)[0]
+                    return decode(data[4:end].decode("utf-8", "replace"))
                 data = self._read_rest(data, end)
                 if len(data) < end:
                     return None

@@ -32,6 +32,10 @@ def _figure(module):
     module.Figure.show = figures.show_figure
 
 
+def _linecache(module):
+    _session.sources.publish(module)
+
+
 def _ipython(module):
     from . import ipython
 
@@ -40,6 +44,7 @@ def _ipython(module):
 
 _HOOKS = {
     "getpass": _getpass,
+    "linecache": _linecache,
     "matplotlib": _matplotlib,
     "matplotlib.pyplot": _pyplot,
     "matplotlib.figure": _figure,

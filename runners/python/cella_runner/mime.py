@@ -1,7 +1,6 @@
 """Rich representations: from the methods that objects define for notebooks to a bundle of MIME types and texts."""
 
 import binascii
-import json
 import sys
 
 from .errors import summary_of
@@ -48,6 +47,8 @@ def as_text(kind: str, data, limit: int) -> str:
     if isinstance(data, (bytes, bytearray, memoryview)):
         return binascii.b2a_base64(data, newline=False).decode("ascii")
     if not isinstance(data, str):
+        import json
+
         return json.dumps(data, default=str)
     return bounded(data, limit) if kind == "text/plain" else data
 
@@ -101,6 +102,10 @@ def _merge(mime: dict, metadata: dict, data: dict, extra: dict, limit: int):
 
 def clean_metadata(metadata) -> dict:
     try:
-        return json.loads(json.dumps(metadata, allow_nan=False)) if metadata else {}
+        if not metadata:
+            return {}
+        import json
+
+        return json.loads(json.dumps(metadata, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
         return {}

@@ -10,19 +10,20 @@ import _socket
 import builtins
 import gc
 import importlib
-import json
-import linecache
 import os
-import struct
 import sys
 import threading
 from _thread import get_native_id
 
+from .channel import decode, encode
 from .errors import describe
 from .session import Session
 
 # What many sessions need at some time, but none of them before its first result: imported when nobody wants a session.
-LATER_MODULES = ("tracebacks", "escapes", "event_loop", "figures", "inspection", "ipython", "magics")
+LATER_MODULES = ("json",) + tuple(
+    "cella_runner." + name
+    for name in ("tracebacks", "escapes", "event_loop", "figures", "inspection", "ipython", "magics")
+)
 WARM_CELLS = ("warm = 1\nprint(warm)", "1 + 1", "import sys; sys.stderr.write('warm')\nobject()")
 WARM_ERRORS = ("raise ValueError('warm')", "undefined_name", "(")
 IDLE = -2  # of cella_zygote_serve
@@ -36,8 +37,8 @@ class ZygoteError(Exception):
 
 
 def _message(frame: dict) -> bytes:
-    body = json.dumps(frame).encode()
-    return struct.pack("<I", len(body)) + body
+    body = encode(frame)
+    return len(body).to_bytes(4, "little") + body
 
 
 def _warm_up(library_path: str):
@@ -64,7 +65,7 @@ def _warm_up(library_path: str):
         os.close(null)
         theirs.close()
     builtins.__dict__.pop("_", None)
-    linecache.clearcache()
+    _forget_lines()
 
 
 def _warm_errors():
@@ -73,7 +74,12 @@ def _warm_errors():
             exec(compile(code, "<warm>", "exec"), {})
         except Exception as error:
             describe(error)
-    linecache.clearcache()
+    _forget_lines()
+
+
+def _forget_lines():
+    if "linecache" in sys.modules:
+        sys.modules["linecache"].clearcache()
 
 
 def _thread_count() -> int:
@@ -174,8 +180,8 @@ def _serve(library, control_fd: int):
         fd = library.cella_zygote_serve(control_fd, IDLE_MS if name else -1)
         if fd != IDLE:
             break
-        importlib.import_module("cella_runner." + name)
-        if name == "tracebacks":
+        importlib.import_module(name)
+        if name == "cella_runner.tracebacks":
             _warm_errors()
         gc.collect()
     return fd, reseeders
@@ -191,10 +197,10 @@ def _become_runner(session: Session, fd: int, hooks, main_thread: dict):
 
 def main(control_fd: int, library_path: str, options: str):
     try:
-        session, library, hooks = _prepare(library_path, json.loads(options))
+        session, library, hooks = _prepare(library_path, decode(options))
     except BaseException as error:
         words = str(error) if isinstance(error, ZygoteError) else "%s: %s" % (type(error).__name__, error)
-        os.write(control_fd, json.dumps({"error": words}).encode() + b"\n")
+        os.write(control_fd, encode({"error": words}) + b"\n")
         os._exit(1)
     main_thread = threading.main_thread().__dict__
     fd, reseeders = _serve(library, control_fd)
