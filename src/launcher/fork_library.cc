@@ -22,6 +22,7 @@ using namespace cella::jail;
 namespace {
 
 constexpr int kMaxChildren = 8192;
+constexpr int kPauseMs = 2;
 constexpr int kReapedPerTurn = 256;
 constexpr int kIdle = -2;  // zygote.py knows it as IDLE
 
@@ -75,7 +76,9 @@ class Zygote {
     data_base_ = DataBytes();
     for (;;) {
       pollfd ready[2] = {{control_, POLLIN, 0}, {signals_, POLLIN, 0}};
-      int count_ready = poll(ready, 2, more_to_reap_ ? 0 : idle_ms);
+      // The first session shall have the processors for itself; then short pauses are enough, also under load.
+      const int patience = forks_ > 1 && idle_ms > kPauseMs ? kPauseMs : idle_ms;
+      int count_ready = poll(ready, 2, more_to_reap_ ? 0 : patience);
       if (count_ready < 0 && errno != EINTR) return -1;
       if (count_ready == 0 && !more_to_reap_) return kIdle;
       if (ready[0].revents == 0) {
@@ -139,6 +142,7 @@ class Zygote {
       Tell(failure, request.tag);
       return false;
     }
+    ++forks_;
     Remember(pid, request.tag);
     int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     Report report = {};
@@ -223,6 +227,7 @@ class Zygote {
   int signals_ = -1;
   sigset_t mask_before_ = {};
   uint64_t data_base_ = 0;
+  int forks_ = 0;
   bool more_to_reap_ = false;  // a storm of them must not keep us from serving
   int used_ = 0;
   Child child_[kMaxChildren];

@@ -20,7 +20,7 @@ from .errors import describe
 from .session import Session
 
 # What many sessions need at some time, but none of them before its first result: imported when nobody wants a session.
-LATER_MODULES = ("json",) + tuple(
+LATER_MODULES = ("json", "datetime", "math", "random") + tuple(
     "cella_runner." + name
     for name in ("tracebacks", "escapes", "event_loop", "figures", "inspection", "ipython", "magics")
 )
