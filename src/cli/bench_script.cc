@@ -1,20 +1,19 @@
 #include "cli/bench_script.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <string_view>
 
 #include "base/unique_fd.h"
 #include "cli/bench_programs.h"
 #include "os/io.h"
-#include "os/syscalls.h"
 
 namespace cella::cli {
 namespace {
+
+constexpr uint64_t kMostText = uint64_t{64} << 20;
 
 Samples Parse(std::string_view text) {
   Samples samples;
@@ -43,13 +42,7 @@ Result<Samples> MeasureByScript(const std::string& python, const char* script,
   TRY(os::Pipe out, os::MakePipe());
   TRY(os::Process process, StartOnHost(argv, {{null.get(), 0}, {out.write.get(), 1}, {null.get(), 2}}));
   out.write.Reset();
-  std::string text;
-  std::array<char, 4096> buffer;
-  for (;;) {
-    const ssize_t n = os::RetryOnEintr([&] { return read(out.read.get(), buffer.data(), buffer.size()); });
-    if (n <= 0) break;
-    text.append(buffer.data(), static_cast<size_t>(n));
-  }
+  TRY(std::string text, os::ReadFd(out.read.get(), kMostText));
   TRY(int status, process.Wait());
   if (status != 0) return Err(ErrorCode::kUnsupported, "the script failed with wait status {}", status);
   return Parse(text);

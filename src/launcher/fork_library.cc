@@ -22,8 +22,8 @@ using namespace cella::jail;
 namespace {
 
 constexpr int kMaxChildren = 8192;
-constexpr int kPauseMs = 2;
 constexpr int kFewForks = 6;  // the first session, and what a pool makes after it
+constexpr int kPauseMs = 2;   // that is used after those: under load there is no longer one
 constexpr int kReapedPerTurn = 256;
 constexpr int kIdle = -2;  // zygote.py knows it as IDLE
 
@@ -77,7 +77,7 @@ class Zygote {
     data_base_ = DataBytes();
     for (;;) {
       pollfd ready[2] = {{control_, POLLIN, 0}, {signals_, POLLIN, 0}};
-      // The first session shall have the processors for itself; then short pauses are enough, also under load.
+      // The first session shall have the processors for itself.
       const int patience = forks_ > kFewForks && idle_ms > kPauseMs ? kPauseMs : idle_ms;
       int count_ready = poll(ready, 2, more_to_reap_ ? 0 : patience);
       if (count_ready < 0 && errno != EINTR) return -1;
