@@ -128,8 +128,11 @@ Status Bench(const BenchOptions& options) {
   auto wanted = [&](std::string_view part) { return options.only.empty() || options.only == part; };
   const SessionBenchOptions session_options{options.python, options.runs, options.live, progress};
   if (wanted("sessions")) {
+    // Before and after: a machine is not as fast now as it was a minute ago.
     TRY(sessions, MeasureFloor(session_options));
     TRY(SessionBench ours, MeasureSessions(session_options));
+    TRY(SessionBench again, MeasureFloor(session_options));
+    AddToFloor(again, &sessions);
     Append(std::move(ours), &sessions);
     for (BenchRow& row : MeasureJupyter(options.python, std::min(options.runs, kKernels))) {
       sessions.rows.push_back(std::move(row));
@@ -171,7 +174,8 @@ void DeclareBenchOptions(CLI::App& command, BenchOptions* options) {
       ->check(CLI::Range(1, 100000));
   command.footer(
       "One-shot runs of print(1) beside the alternatives, interleaved; then sessions, in the engine and over HTTP.\n"
-      "Rows that begin with 'floor' are what this machine needs for the same interpreter without any isolation.\n"
+      "Rows that begin with 'floor' are what this machine needs for the same interpreter without any isolation, and\n"
+      "'floors' says how many times that a session takes.\n"
       "Compare ratios, not milliseconds: machines differ.");
 }
 

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -137,14 +138,24 @@ Result<SessionBench> MeasureFloor(const SessionBenchOptions& options) {
     auto samples = MeasureByScript(options.python, kScript, arguments);
     if (!samples && heavy && samples.error().code == ErrorCode::kUnsupported) break;  // it lacks the modules
     if (!samples) return std::unexpected(std::move(samples.error()));
-    for (auto [key, name, note] : {std::tuple{"fork", "floor: bare fork, first answer", "no isolation"},
-                                   std::tuple{"live", "floor: bare x = 1", "with pauses, no isolation"},
-                                   std::tuple{"back", "floor: bare x = 1, back to back", "no isolation"}}) {
+    for (auto [key, name, note] : {std::tuple{"fork", kFloorOfNew, "no isolation"},
+                                   std::tuple{"live", kFloorOfLive, "with pauses, no isolation"},
+                                   std::tuple{"back", kFloorOfBackToBack, "no isolation"}}) {
       bench.rows.push_back({name + label, note, std::move((*samples)[key]), ""});
     }
     bench.figures.push_back({"floor: bare forks, run and ended" + label, (*samples)["rate"].at(0), "/s"});
   }
   return bench;
+}
+
+void AddToFloor(const SessionBench& again, SessionBench* floor) {
+  for (size_t i = 0; i < std::min(again.rows.size(), floor->rows.size()); ++i) {
+    auto& samples = floor->rows[i].milliseconds;
+    samples.insert(samples.end(), again.rows[i].milliseconds.begin(), again.rows[i].milliseconds.end());
+  }
+  for (size_t i = 0; i < std::min(again.figures.size(), floor->figures.size()); ++i) {
+    floor->figures[i].value = (floor->figures[i].value + again.figures[i].value) / 2;
+  }
 }
 
 }  // namespace cella::cli

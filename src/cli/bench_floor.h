@@ -7,6 +7,13 @@
 
 namespace cella::cli {
 
+// Rows that others name as theirs.
+inline constexpr const char* kFloorOfNew = "floor: bare fork, first answer";
+inline constexpr const char* kFloorOfLive = "floor: bare x = 1";
+inline constexpr const char* kFloorOfBackToBack = "floor: bare x = 1, back to back";
+
 Result<SessionBench> MeasureFloor(const SessionBenchOptions& options);
+// Measured again: the samples of both times count.
+void AddToFloor(const SessionBench& again, SessionBench* floor);
 
 }  // namespace cella::cli

@@ -25,6 +25,7 @@ using namespace std::chrono_literals;
 using Json = nlohmann::json;
 
 constexpr int kClients = 16;
+constexpr auto kPause = 5ms;
 constexpr auto kLong = 3s;
 constexpr auto kStartPatience = 10s;
 
@@ -40,8 +41,10 @@ class Meter {
   async::Task<Status> Run(SessionBench* bench) {
     auto up = co_await AwaitServer();
     if (!up) co_return up;
+    auto floor = co_await MeasureExchange(bench);
+    if (!floor) co_return floor;
     for (auto [name, note, checkpoint, pause] :
-         {std::tuple{"HTTP: x = 1, live", "with pauses, checkpoints on", "auto", 5ms},
+         {std::tuple{"HTTP: x = 1, live", "with pauses, checkpoints on", "auto", kPause},
           std::tuple{"HTTP: x = 1, live, back to back", "checkpoints off", "off", 0ms}}) {
       BenchRow row{name, note, {}, ""};
       auto measured = co_await MeasureLive(checkpoint, pause, &row);
@@ -94,6 +97,21 @@ class Meter {
   static async::Task<Status> Delete(http::Client& client, const std::string& session) {
     auto deleted = co_await Ask(client, "DELETE", session, nullptr);
     if (!deleted) co_return std::unexpected(std::move(deleted.error()));
+    co_return Status{};
+  }
+
+  // What HTTP costs before anything runs.
+  async::Task<Status> MeasureExchange(SessionBench* bench) const {
+    BenchRow row{"floor: HTTP, GET /health", "with pauses, no session", {}, ""};
+    http::Client client = Connect();
+    for (int run = -5; run < options_.runs * 3; ++run) {
+      (void)co_await async::SleepUntil(async::Clock::now() + kPause);
+      auto start = async::Clock::now();
+      auto health = co_await Ask(client, "GET", "/health", nullptr);
+      if (!health) co_return std::unexpected(std::move(health.error()));
+      if (run >= 0) row.milliseconds.push_back(Since(start));
+    }
+    bench->rows.push_back(std::move(row));
     co_return Status{};
   }
 

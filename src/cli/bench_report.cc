@@ -5,11 +5,19 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace cella::cli {
 namespace {
 
 double Median(const BenchRow& row) { return Percentile(row.milliseconds, 0.5); }
+
+// How many times its floor a row takes, where that was measured.
+std::optional<double> OverFloor(const BenchRow& row, const std::vector<BenchRow>& rows) {
+  auto floor = std::ranges::find(rows, row.floor, &BenchRow::name);
+  if (row.floor.empty() || floor == rows.end() || floor->milliseconds.empty()) return std::nullopt;
+  return Median(row) / Median(*floor);
+}
 
 }  // namespace
 
@@ -35,14 +43,15 @@ std::string RenderComparison(const std::vector<BenchRow>& rows) {
 }
 
 std::string RenderTable(const std::vector<BenchRow>& rows, const std::vector<BenchFigure>& figures) {
-  std::string text = fmt::format("{:<48} {:>9} {:>9}\n", "", "p50 ms", "p99 ms");
+  std::string text = fmt::format("{:<48} {:>9} {:>9} {:>8}\n", "", "p50 ms", "p99 ms", "floors");
   for (const BenchRow& row : rows) {
     if (!row.unavailable.empty()) {
       text += fmt::format("{:<48} {}\n", row.name, row.unavailable);
       continue;
     }
-    text += fmt::format("{:<48} {:>9.3f} {:>9.3f}  {}\n", row.name, Median(row), Percentile(row.milliseconds, 0.99),
-                        row.note);
+    auto over = OverFloor(row, rows);
+    text += fmt::format("{:<48} {:>9.3f} {:>9.3f} {:>8}  {}\n", row.name, Median(row),
+                        Percentile(row.milliseconds, 0.99), over ? fmt::format("{:.1f}x", *over) : "", row.note);
   }
   for (const BenchFigure& figure : figures) {
     text += fmt::format("{:<48} {:>9.1f} {}\n", figure.name, figure.value, figure.unit);
@@ -63,6 +72,7 @@ std::string RenderJson(const std::vector<BenchRow>& rows, const std::vector<Benc
       entry["p50"] = Median(row);
       entry["p99"] = Percentile(row.milliseconds, 0.99);
       entry["min"] = Percentile(row.milliseconds, 0);
+      if (auto over = OverFloor(row, rows)) entry["floors"] = *over;
     }
     json["rows"].push_back(std::move(entry));
   }

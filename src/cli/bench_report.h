@@ -11,6 +11,7 @@ struct BenchRow {
   std::string note;
   std::vector<double> milliseconds;  // one per run
   std::string unavailable;           // why there is no sample; empty: there are
+  std::string floor = {};            // the row with what the machine needs for it anyway; empty: there is none
 };
 
 // A single number that is no time.

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "async/task_group.h"
+#include "cli/bench_floor.h"
 #include "session/engine.h"
 #include "session/session.h"
 
@@ -40,7 +41,7 @@ class SessionMeter {
                                     std::tuple{"new session: pooled shell", "fork", executor::PoolLimits{4, 0}},
                                     std::tuple{"new session: parked", "neither", executor::PoolLimits{0, 4}}}) {
       CO_TRY(auto engine, session::MakeEngine(loop_, ExecutorKind::kSandbox, pool));
-      tiers.push_back({{name + label_, note, {}, ""}, pool, std::move(engine)});
+      tiers.push_back({{name + label_, note, {}, "", kFloorOfNew + label_}, pool, std::move(engine)});
     }
     auto measured = co_await MeasureAll(tiers, bench);
     for (Tier& tier : tiers) co_await tier.engine->executor->Close();
@@ -125,9 +126,13 @@ class SessionMeter {
       std::chrono::nanoseconds pause;
     };
     Way ways[] = {
-        {{"x = 1, live" + label_, "with pauses, checkpoints on", {}, ""}, language::CheckpointMode::kAuto, 5ms},
+        {{"x = 1, live" + label_, "with pauses, checkpoints on", {}, "", kFloorOfLive + label_},
+         language::CheckpointMode::kAuto,
+         5ms},
         {{"x = 1, live, back to back" + label_, "checkpoints on", {}, ""}, language::CheckpointMode::kAuto, 0ms},
-        {{"x = 1, live, back to back" + label_, "checkpoints off", {}, ""}, language::CheckpointMode::kOff, 0ms},
+        {{"x = 1, live, back to back" + label_, "checkpoints off", {}, "", kFloorOfBackToBack + label_},
+         language::CheckpointMode::kOff,
+         0ms},
     };
     for (Way& way : ways) {
       auto session = co_await Session::Open(loop_, *engine.executor, Options(way.checkpoint));
