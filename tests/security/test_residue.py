@@ -7,10 +7,11 @@ import pathlib
 import secrets
 import signal
 import subprocess
-import time
 
 import pytest
 from support.cella import PYTHON
+from support.leftovers import assert_no_process, processes_with
+from support.running import wait_until
 from support.victims import Scene
 from test_guests import bundle
 
@@ -21,27 +22,6 @@ LONG = 5.0
 def scene():
     with Scene() as scene:
         yield scene
-
-
-def processes_with(marker):
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if marker.encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + LONG
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_a_daemon_ends_with_the_run(cella, scene):
@@ -58,24 +38,29 @@ def test_a_daemon_ends_with_the_run(cella, scene):
     finished = cella.run_python(source, inside, env=scene.env)
     assert "RESULT: ok" in finished.result()["stdout"], finished.describe()
     # cella itself had the marker among its arguments, and is gone: whatever has it now escaped.
-    assert processes_with(inside) == []
+    assert processes_with(inside) == {}
 
 
 @contextlib.contextmanager
 def sleeping_guest(cella, scene):
     """A run that lasts. Yields the marker in its arguments and the pids of all its processes but cella itself."""
     marker = f"cella-guest-{secrets.token_hex(8)}"
+    code = "import time; print('begun', flush=True); time.sleep(60)"
     process = subprocess.Popen(
-        [cella.binary, "run", "-c", "import time; time.sleep(60)", "--python", PYTHON, "--", marker],
-        env=scene.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        [cella.binary, "run", "-c", code, "--python", PYTHON, "--", marker],
+        env=scene.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
-        assert wait_until(lambda: set(processes_with(marker)) - {process.pid}), "the guest did not start"
-        yield marker, set(processes_with(marker)) - {process.pid}
+        # What builds the jail has the marker too, and is trusted: only from the guest's first word on is it a guest.
+        assert process.stdout.readline() == b"begun\n", "the guest did not start"
+        pids = set(processes_with(marker)) - {process.pid}
+        assert pids, "no process has the marker"
+        yield marker, pids
     finally:
         process.kill()
         process.wait()
+        process.stdout.close()
 
 
 def test_a_guest_is_never_root_of_the_host(cella, scene):
@@ -124,7 +109,7 @@ def test_a_guest_does_not_use_up_the_callers_inotify_instances(cella, scene):
 def test_killing_the_supervisor_kills_the_guest(cella, scene):
     with sleeping_guest(cella, scene) as (marker, _):
         pass
-    assert wait_until(lambda: processes_with(marker) == []), f"still alive: {processes_with(marker)}"
+    assert_no_process(marker)
 
 
 def test_an_unremovable_workspace_is_removed(cella, scene):
