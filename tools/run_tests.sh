@@ -3,8 +3,9 @@
 #
 #     tools/run_tests.sh
 #
-# Much of their time the tests wait. What they leave of the processors goes to clang-tidy and to the build with the
-# sanitizers, which run only while nobody else wants to.
+# Much of their time the tests wait. Those that neither count processes nor compare times run two at a time (the others are
+# RUN_SERIAL); what all of them leave of the processors goes to clang-tidy and to the build with the sanitizers, which run
+# only while nobody else wants to.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,7 +25,7 @@ trap 'kill -- "-$behind" 2>/dev/null || true' EXIT
 failed=0
 echo "== unit, runner, contract, integration, security and Python tests of the release build;" \
   "clang-tidy and the sanitizers' build behind them: $log" >&2
-ctest --test-dir build/release --output-on-failure --no-tests=error -L "$labels" \
+ctest --test-dir build/release --output-on-failure --no-tests=error --parallel 2 -L "$labels" \
   --output-junit test-results.xml || failed=1
 
 wait "$behind" || failed=1

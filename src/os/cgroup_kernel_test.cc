@@ -15,6 +15,7 @@
 
 #include "os/cgroup.h"
 #include "os/cgroup_tree.h"
+#include "os/io.h"
 
 namespace cella::os {
 namespace {
@@ -23,8 +24,9 @@ using internal::CgroupTree;
 
 constexpr uint64_t kMiB = 1 << 20;
 
-// Starts `body` as a member of `group`; its return value is the exit code.
+// Starts `body` as a member of `group`, which it is when this returns; its return value is the exit code.
 pid_t Spawn(const Cgroup& group, const std::function<int()>& body) {
+  Pipe joined = MakePipe().value();
   clone_args args{};
   args.exit_signal = SIGCHLD;
   if (group.v2_dir() >= 0) {
@@ -32,10 +34,16 @@ pid_t Spawn(const Cgroup& group, const std::function<int()>& body) {
     args.cgroup = static_cast<uint64_t>(group.v2_dir());
   }
   const pid_t pid = static_cast<pid_t>(syscall(SYS_clone3, &args, sizeof args));
-  if (pid != 0) return pid;
+  if (pid != 0) {
+    joined.write.Reset();
+    char byte;
+    (void)!read(joined.read.get(), &byte, 1);
+    return pid;
+  }
   for (const UniqueFd& tasks : group.v1_tasks()) {
     if (write(tasks.get(), "0", 1) != 1) _exit(98);
   }
+  joined.write.Reset();
   _exit(body());
 }
 
@@ -43,11 +51,6 @@ int Wait(pid_t pid) {
   int status = -1;
   EXPECT_EQ(waitpid(pid, &status, 0), pid);
   return status;
-}
-
-void AwaitMembers(const Cgroup& group) {
-  for (int i = 0; i < 2000 && group.Empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  ASSERT_FALSE(group.Empty());
 }
 
 bool Exists(const CgroupTree& tree, const std::string& name) {
@@ -78,7 +81,6 @@ TEST_F(CgroupOnTheKernel, AChildJoinsAndTheGroupGoesWithItsOwner) {
     name = group.name();
     EXPECT_TRUE(group.Empty());
     const pid_t pid = Spawn(group, [] { return pause(); });
-    AwaitMembers(group);
     const std::string own = fmt::format("grep -q {} /proc/{}/cgroup", name, pid);
     EXPECT_EQ(system(own.c_str()), 0);
     group = Cgroup();
@@ -159,7 +161,6 @@ TEST_F(CgroupOnTheKernel, KillEndsAForkBomb) {
     }
     return 0;
   });
-  AwaitMembers(group);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const auto killed = group.Kill();
   EXPECT_TRUE(killed) << killed.error().message;
@@ -185,7 +186,6 @@ TEST_F(CgroupOnTheKernel, SweepRemovesWhatAKilledSupervisorLeft) {
     auto group = host.Create("left", {.pids = 8});
     if (!group) _exit(1);
     (void)Spawn(*group, [] { return pause(); });
-    AwaitMembers(*group);
     (void)!write(name_pipe[1], group->name().data(), group->name().size());
     (void)!pause();
     _exit(0);
@@ -270,7 +270,6 @@ TEST(CgroupV2OnTheKernel, BirthKillAndRemoval) {
     return pause();
   });
   ASSERT_GT(pid, 0);
-  AwaitMembers(*group);
   EXPECT_TRUE(group->Kill());
   EXPECT_TRUE(WIFSIGNALED(Wait(pid)));
   const auto usage = group->Usage();

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import pytest
 from server import Session, serve, short_directory  # noqa: F401 (fixtures)
 from support.leftovers import assert_no_process, cgroups_of, mounts
-from support.running import wait_until
+from support.running import IS_ROOT, wait_until
 
-KILLS = 50
+KILLS = 50 if IS_ROOT else 15  # an ordinary user repeats what root has shown
 ENDED = {"ok", "error", "timeout", "cancelled", "oom", "crashed", "limit", "rejected"}
 # A server tells the registry of a run's events five times a second; the rest is for a busy machine.
 TOLD_WITHIN = 1.2
@@ -215,7 +215,7 @@ def assert_nothing_stays(server, pids, before):
     assert os.listdir(server.state / "runs") == []
 
 
-def test_nothing_is_forgotten_and_nothing_stays_of_fifty_killed_servers(short_directory, orphans, serve, token):
+def test_nothing_is_forgotten_and_nothing_stays_of_killed_servers(short_directory, orphans, serve, token):
     seed = int(os.environ.get("CELLA_TEST_SEED") or random.randrange(1 << 32))
     print(f"CELLA_TEST_SEED={seed}")  # shown when it fails; with it the same moments come again
     chance = random.Random(seed)

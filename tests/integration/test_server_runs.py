@@ -414,10 +414,11 @@ def test_a_run_that_is_cancelled_before_its_turn_tells_its_end(session):
 def test_a_batch_ends_with_its_client(serve):
     server = serve()
     client = server.client()
+    seen = lambda: server.client().get("/metrics").expect(200).decode()  # noqa: E731
     with client.stream("POST", "/v1/batch", snippets=[{"code": "1"}, {"code": "import time; time.sleep(600)"}]) as lines:
         assert next(iter(lines))["index"] == 0
-    ended = 'cella_runs_total{status="cancelled"} 1'
-    assert wait_until(lambda: ended in client.get("/metrics").expect(200).decode(), 10)
+        assert wait_until(lambda: "\ncella_runs_accepted_total 2\n" in seen(), 10), seen()  # it may be about to begin
+    assert wait_until(lambda: 'cella_runs_total{status="cancelled"} 1' in seen(), 10), seen()
 
 
 def test_a_session_whose_client_left_while_it_opened_is_ended(serve):

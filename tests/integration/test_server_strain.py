@@ -146,6 +146,7 @@ def test_connections_beyond_the_limit_are_refused_and_hold_up_nobody(many_files,
 # Heads and bodies without end
 
 
+@pytest.mark.either_user
 def test_heads_that_come_byte_by_byte_are_sent_away(serve):
     server = serve(config=NO_POOL)
     with nothing_stays(server, memory=8 << 20), Bystander(server):

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 EXAMPLES = pathlib.Path(__file__).resolve().parents[4] / "examples"
 
 
@@ -36,6 +38,7 @@ def test_autogen_two_agents(tmp_path: pathlib.Path) -> None:
     assert "Ada 102" in said and said.rstrip().endswith("oldest.txt: Ada")
 
 
+@pytest.mark.alone
 def test_batch_evaluation_is_five_times_as_fast(tmp_path: pathlib.Path) -> None:
     """Both rows are measured in one run. Others use the machine too, hence the best of up to three."""
     ratios: list[float] = []
