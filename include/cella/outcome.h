@@ -30,6 +30,7 @@ inline constexpr int kExitTimeout = 124;
 inline constexpr int kExitCancelled = 125;
 inline constexpr int kExitRejected = 126;
 inline constexpr int kExitNotFound = 127;
+inline constexpr int kExitInterrupted = 130;
 inline constexpr int kExitOom = 137;
 
 // State of the session after the run.

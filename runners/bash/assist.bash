@@ -3,7 +3,7 @@
 # Parses a text without running it; Bash's complaint goes to stderr. For a subshell only: -n cannot be taken back. It is
 # set by the text itself, for a shell that has it does not even evaluate.
 __cella_parse_only() {
-  LC_ALL=C __cella_code="set -n; $1"
+  LC_ALL=C __cella_tracing= __cella_code="set -n; $1"
   builtin . "$__cella_home/cell"
 }
 

@@ -12,7 +12,8 @@ __cella_home=${BASH_SOURCE[0]%/*}
 # High, out of the way of a cell's own descriptors and of those that Bash puts aside (from 10 on). 243 is a run's stdin.
 __cella_fd=240 __cella_out=241 __cella_err=242
 declare -A __cella_field=()
-__cella_run= __cella_running= __cella_ending= __cella_exit_code=0 __cella_kept_status=
+__cella_last= __cella_last_signals=0 __cella_signals=0
+__cella_run= __cella_running= __cella_early= __cella_skipped= __cella_ending= __cella_exit_code=0 __cella_kept_status=
 __cella_on_exit= __cella_on_error= __cella_code= __cella_file= __cella_input= __cella_stdin= __cella_status=
 __cella_resumed=
 
@@ -122,6 +123,7 @@ __cella_await_run() {
       complete) __cella_complete ;;
       inspect) __cella_inspect ;;
       is_complete) __cella_is_complete ;;
+      interrupt) __cella_is_interrupt_for "$__cella_last" && __cella_settle ;;
       run)
         if [[ -n ${__cella_field[file]+set} ]]; then
           __cella_decode "${__cella_field[file]}"
@@ -132,6 +134,7 @@ __cella_await_run() {
         __cella_decode "${__cella_field[run]-}"
         __cella_quote "$__cella_text"
         __cella_run=$__cella_json
+        __cella_last=$__cella_run __cella_last_signals=$__cella_signals
         __cella_input='</dev/null'
         if [[ -n ${__cella_field[stdin]+set} ]]; then
           __cella_decode "${__cella_field[stdin]}"
@@ -151,7 +154,8 @@ __cella_await_run() {
 # How to call the next cell.
 __cella_prepare() {
   # Traced from inside the cell's own text, or the tracing would show the runner.
-  [[ :$__cella_options: == *:xtrace:* ]] && __cella_code="\\builtin set -x; $__cella_code"
+  __cella_tracing=
+  [[ :$__cella_options: == *:xtrace:* ]] && __cella_tracing='\builtin set -x; '
   # The cell and its children do not see the runner's descriptors; for the shell itself Bash keeps them aside.
   __cella_call="\\builtin . \"\$__cella_home/cell\" $__cella_input $__cella_fd>&- $__cella_out>&- $__cella_err>&-"
 }
@@ -173,7 +177,12 @@ __cella_turn() {
   [[ $__cella_ending == failure ]] && __cella_options+=:errexit
   [[ -n $__cella_run && -z $__cella_resumed ]] && __cella_conclude "$1"
   __cella_resumed=
-  [[ -n $__cella_run ]] || __cella_await_run
+  while :; do
+    [[ -n $__cella_run ]] || __cella_await_run
+    __cella_look_for_interrupt
+    [[ $__cella_ending == interrupt ]] || break
+    __cella_conclude 130
+  done
   __cella_prepare
 }
 
@@ -181,7 +190,8 @@ while :; do
   # Until the options are the runner's again nothing may be traced, shown to a DEBUG trap, or taken for an environment.
   while {
     __cella_returned=$?
-    [[ -z $__cella_run || -n $__cella_resumed ]] || __cella_options=$SHELLOPTS
+    [[ -z $__cella_run || -n $__cella_resumed || -n $__cella_skipped ]] || __cella_options=$SHELLOPTS
+    __cella_skipped=
     builtin set +k # or `local name=value` would not be local
     builtin trap - DEBUG
     __cella_turn "${__cella_status:-$__cella_returned}"
@@ -190,6 +200,8 @@ while :; do
     __cella_catch_errors
     __cella_change_options "$__cella_own_options" "${__cella_options//xtrace/braceexpand}"
     __cella_status= __cella_running=1
+    # A signal from just before: once more from the top, with the same run.
+    [[ -z $__cella_early ]] || { __cella_running= __cella_resumed=$__cella_run && \builtin continue; }
     \builtin eval "$__cella_call"
   done
 done

@@ -11,7 +11,41 @@ exit() {
 }
 
 __cella_interrupt() {
-  [[ -n $__cella_running && $BASHPID == "$$" ]] && __cella_end interrupt 130
+  [[ $BASHPID == "$$" ]] || return
+  __cella_signals=$((__cella_signals + 1))
+  if [[ -n $__cella_running ]]; then
+    __cella_end interrupt 130
+  else
+    __cella_early=1
+  fi
+}
+
+# A cell is about to begin, and SIGINT came when none was running: was it meant? The supervisor sends a frame before the
+# signal. (Input that was typed ahead is nothing that Bash could use.)
+__cella_look_for_interrupt() {
+  while [[ -n $__cella_early ]]; do
+    __cella_early=
+    while builtin read -t 0 -u "$__cella_fd" && __cella_read_frame; do
+      __cella_is_interrupt_for "$__cella_run" && __cella_ending=interrupt
+    done
+  done
+}
+
+__cella_is_interrupt_for() {
+  [[ ${__cella_field[type]-} == interrupt ]] || return
+  __cella_decode "${__cella_field[run]-}"
+  __cella_quote "$__cella_text"
+  [[ $__cella_json == "$1" ]]
+}
+
+# A frame has come to interrupt a run that is over, and no signal since that began: it must not hit the next one.
+__cella_settle() {
+  local tries
+  exec 243<> <(:) # to read from what never comes is the one way to sleep without a program
+  for ((tries = 0; tries < 20 && __cella_signals == __cella_last_signals; tries++)); do
+    builtin read -t 0.001 -u 243
+  done
+  exec 243<&-
 }
 
 # The ERR trap comes just before `set -e` would end the shell, under the same conditions. A cell's own trap goes in
@@ -45,10 +79,16 @@ __cella_end() {
   builtin trap __cella_unwind DEBUG
 }
 
-# Before every command: 2 returns from the function or sourced file that is about to run it. Back at the runner's own
-# level, where only this function and the script are on the stack, it takes itself away.
+# Before every command: 2 returns from the function or sourced file that is about to run it, 1 skips it, where the cell
+# has not begun. Back at the runner's own level, where only this function and the script are on the stack, it takes itself
+# away.
 __cella_unwind() {
   ((${#FUNCNAME[@]} > 2)) && return 2
+  [[ $BASH_COMMAND == *'$__cella_early '* ]] && return 1
+  if [[ $BASH_COMMAND == *'eval "$__cella_call"' ]]; then
+    __cella_skipped=1
+    return 1
+  fi
   builtin trap - DEBUG
   builtin shopt -u extdebug
   builtin set -E

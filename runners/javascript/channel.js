@@ -76,6 +76,23 @@ class Channel {
     }
   }
 
+  // Whether a frame of that type is here for that run, though the event loop may not have read it; it keeps its turn.
+  holds(type, run) {
+    const scratch = Buffer.allocUnsafe(65536);
+    try {
+      for (;;) {
+        const count = fs.readSync(this.fd, scratch, 0, scratch.length, null);
+        if (count === 0) break;
+        this.add(Buffer.from(scratch.subarray(0, count)));
+      }
+    } catch (error) {
+      // that was all, or the event loop will find out why not
+    }
+    for (let frame = this.take(); frame; frame = this.take()) this.waiting.push(frame);
+    if (this.waiting.length) setImmediate(() => this.drain());
+    return this.waiting.some((frame) => frame.type === type && frame.run === run);
+  }
+
   add(chunk) {
     this.chunks.push(chunk);
     this.available += chunk.length;

@@ -7,6 +7,7 @@ const { Assistant } = require('./assist');
 const { Channel } = require('./channel');
 const { AbandonedContext, Evaluator } = require('./evaluator');
 const { Stdio } = require('./stdio');
+const interrupts = require('./interrupts');
 const { ExitRequest, Surroundings } = require('./surroundings');
 const values = require('./values');
 const { Watchdog } = require('./watchdog');
@@ -19,17 +20,18 @@ class Session {
   constructor() {
     this.valueLimit = 0;
     this.current = null; // the run that is under way
+    this.last = null; // that one, or the one before
     this.queue = [];
     this.replies = []; // who waits for an input_reply
-    this.watchdog = new Watchdog();
+    this.watchdog = new Watchdog(() => this.interruptAwaited());
     this.stdio = new Stdio();
     this.evaluator = new Evaluator();
     this.surroundings = new Surroundings(this);
     this.assistant = new Assistant(this.evaluator);
-    this.onInterrupt = () => this.interrupt();
     this.onRejection = (reason) => this.uncaught(reason, 'unhandledRejection');
     this.onException = (error) => this.uncaught(error, 'uncaughtException');
     this.listen();
+    interrupts.hold();
     this.channel = new Channel(3, (frame) => this.receive(frame), () => endProcess(0));
   }
 
@@ -40,7 +42,7 @@ class Session {
   // A cell may remove listeners, ours among them.
   listen() {
     const ours = [
-      ['SIGINT', this.onInterrupt],
+      ['SIGINT', interrupts.listener],
       ['unhandledRejection', this.onRejection],
       ['uncaughtException', this.onException],
     ];
@@ -52,6 +54,7 @@ class Session {
   receive(frame) {
     if (frame.type === 'configure') this.configure(frame);
     else if (frame.type === 'run') this.enqueue(frame);
+    else if (frame.type === 'interrupt') this.receiveInterrupt(frame.run);
     else if (frame.type === 'input_reply') this.reply(frame);
     else if (frame.type === 'complete') this.send({ type: 'completion', ...this.assistant.complete(frame) });
     else if (frame.type === 'inspect') this.send({ type: 'inspection', ...this.assistant.inspect(frame) });
@@ -80,15 +83,20 @@ class Session {
     const frame = this.queue.shift();
     if (!frame) return;
     const file = frame.file || `<cell ${frame.number}>`;
-    const run = { id: frame.run, input: !!frame.input, source: values.nameSource(file, frame.code), over: false };
+    const run = {
+      id: frame.run, input: !!frame.input, source: values.nameSource(file, frame.code), over: false,
+      signals: interrupts.noted(),
+    };
     this.current = run;
+    this.last = run;
     this.listen();
     process.exitCode = undefined;
     const ask = run.input ? (answer) => this.ask('', answer) : null;
     this.stdio.begin(typeof frame.stdin === 'string' ? frame.stdin : null, ask);
     this.surroundings.refresh();
-    this.watchdog.disarm();
-    this.evaluator.evaluate(frame.code, run.source, (outcome) => this.conclude(run, outcome));
+    // A signal from before the code began counts if it is for this run.
+    const isAsked = () => this.channel.holds('interrupt', run.id);
+    this.evaluator.evaluate(frame.code, run.source, isAsked, (outcome) => this.conclude(run, outcome));
     if (!run.over && /\bawait\b/.test(frame.code)) this.watchdog.arm();
   }
 
@@ -111,13 +119,27 @@ class Session {
   }
 
   fail(run, { thrown, position }) {
-    this.finish(run, 'error', 1, () => (
+    // A child that the signal has ended may be what it throws about, before the signal is felt here.
+    if (this.channel.holds('interrupt', run.id)) return this.interrupt();
+    return this.finish(run, 'error', 1, () => (
       { type: 'error', ...values.describeError(thrown, this.valueLimit, run.source, position) }
     ));
   }
 
+  receiveInterrupt(id) {
+    if (!this.last || this.last.id !== id) return;
+    interrupts.settle(this.last.signals);
+    this.last.signals = interrupts.noted();
+    if (!this.last.over) this.interruptAwaited();
+  }
+
+  interruptAwaited() {
+    if (!this.current || this.current.over) return;
+    this.interrupt();
+    interrupts.tellListeners();
+  }
+
   interrupt() {
-    this.watchdog.answered();
     this.listen();
     if (this.current) this.finish(this.current, 'interrupted', 130, () => ({ type: 'error', ...INTERRUPTED }));
   }
@@ -127,20 +149,23 @@ class Session {
   }
 
   // The last turn of the event loop belongs to the run: rejections that it left unhandled are printed before `done`.
+  // SIGINT may tear this apart where a cell calls it: then it is called once more.
   finish(run, status, code, lastFrame) {
     if (run.over) return;
-    run.over = true;
     setImmediate(() => {
+      if (this.current !== run) return;
       const frame = lastFrame();
       if (frame) this.send(frame);
       this.replies = [];
       this.stdio.ask = null;
       this.listen();
       this.current = null;
-      this.watchdog.rest();
+      this.evaluator.abandon();
+      this.watchdog.disarm();
       this.send({ type: 'done', run: run.id, status, exit_code: code });
       this.next();
     });
+    run.over = true;
   }
 
   uncaught(error, event) {

@@ -169,6 +169,8 @@ void Launch::Send(jail::RequestKind kind, int signal, int group) {
 
 void Launch::Signal(int signal, int group) { Send(jail::RequestKind::kSignal, signal, group); }
 
+void Launch::Nudge(int group) { Send(jail::RequestKind::kNudge, 0, group); }
+
 void Launch::KillGuest(int group) { Send(jail::RequestKind::kKill, 0, group); }
 
 void Launch::WatchRun(int group) { Send(jail::RequestKind::kWatch, 0, group); }

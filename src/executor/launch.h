@@ -62,6 +62,7 @@ class Launch {
 
   // Of the process group, or of everybody inside.
   void Signal(int signal, int group = 0);
+  void Nudge(int group);          // its leader, out of a system call
   void KillGuest(int group = 0);  // kExited still follows
   uint32_t Adopt(int pid);   // init's child from now on counts as a program; the number is in the report of its end
   void WatchRun(int group);  // a run of a session begins, or (0) has ended

@@ -95,6 +95,9 @@ class Init {
         }
         break;
       case RequestKind::kSignal: Signal(request.group, request.signal); break;
+      case RequestKind::kNudge:
+        if (request.group > 1) (void)kill(request.group, SIGURG);
+        break;
       case RequestKind::kKill:
         // Reaping and the report follow from SIGCHLD, as for any other end.
         if (request.group > 1) {

@@ -26,6 +26,7 @@ enum class RequestKind : uint32_t {
   kAdopt = 9,    // to a zygote: remember how its child number `group` ends as well (a checkpoint that was woken)
   kStatus = 10,  // to a zygote: how the one with this tag ended; kExited follows, with an error if nobody knows
   kLend = 11,    // to the init of a session: the descriptors for kFork once more; kLent follows
+  kNudge = 12,   // to init: SIGURG to the leader of the process group alone
 };
 
 // What distinguishes the jails of one maker.

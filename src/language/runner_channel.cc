@@ -1,6 +1,8 @@
 #include "language/runner_channel.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -10,6 +12,7 @@
 #include "async/descriptor.h"
 #include "language/runner_protocol.h"
 #include "os/io.h"
+#include "os/syscalls.h"
 
 namespace cella::language {
 namespace {
@@ -23,6 +26,14 @@ uint32_t LengthAt(std::string_view frame) {
   uint32_t length = 0;
   for (size_t i = 0; i < kHeader; ++i) length |= uint32_t{static_cast<uint8_t>(frame[i])} << (8 * i);
   return length;
+}
+
+std::string FrameOf(std::string_view payload) {
+  std::string frame(kHeader, '\0');
+  auto length = static_cast<uint32_t>(payload.size());
+  for (size_t i = 0; i < kHeader; ++i) frame[i] = static_cast<char>(length >> (8 * i));
+  frame += payload;
+  return frame;
 }
 
 int IntOption(int fd, int option) {
@@ -45,27 +56,42 @@ Result<RunnerChannel> RunnerChannel::Open(UniqueFd socket) {
 }
 
 async::Task<Status> RunnerChannel::Send(async::Loop& loop, std::string_view payload, async::TimePoint deadline) {
-  std::string frame(kHeader, '\0');
-  auto length = static_cast<uint32_t>(payload.size());
-  for (size_t i = 0; i < kHeader; ++i) frame[i] = static_cast<char>(length >> (8 * i));
-  frame += payload;
+  const std::string frame = FrameOf(payload);
   std::string_view rest = frame;
   std::optional<async::Descriptor> writer;  // where there is no room at once
+  std::shared_ptr<bool> half_sent;
   for (;;) {
     // Once this was suspended, another socket may stand in the place of ours.
     const int fd = writer ? writer->fd() : socket_.get();
     ssize_t n = send(fd, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno != EAGAIN && errno != EINTR) co_return SysErr(errno, "send to the runner");
     if (n > 0) rest.remove_prefix(static_cast<size_t>(n));
-    if (rest.empty()) co_return Status{};
+    if (rest.empty()) {
+      if (half_sent) *half_sent = false;
+      co_return Status{};
+    }
     if (!writer) {
       UniqueFd own(fcntl(socket_.get(), F_DUPFD_CLOEXEC, 3));
       if (!own) co_return SysErr(errno, "send to the runner");
       writer.emplace(loop, std::move(own), async::Sharing::kShared);
+      half_sent = half_sent_ = std::make_shared<bool>(true);
     }
     auto room = co_await async::WithDeadline(writer->Writable(), deadline);
     if (!room || !*room) co_return Err(ErrorCode::kClosed, "the runner does not read");
   }
+}
+
+bool RunnerChannel::SendNow(std::string_view payload) {
+  if (half_sent_ && *half_sent_) return false;
+  const std::string frame = FrameOf(payload);
+  // A frame that fits into one buffer of the kernel's is taken whole or refused.
+  ssize_t n = os::RetryOnEintr([&] { return send(fd(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT); });
+  return n == static_cast<ssize_t>(frame.size());
+}
+
+bool RunnerChannel::HasUnread() const {
+  int unread = 0;
+  return ioctl(fd(), SIOCOUTQ, &unread) == 0 && unread > 0;
 }
 
 Result<RunnerChannel::Arrival> RunnerChannel::Receive() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,6 +25,10 @@ class RunnerChannel {
 
   // Sends one payload, waiting for room. kClosed: the runner is gone.
   async::Task<Status> Send(async::Loop& loop, std::string_view payload, async::TimePoint deadline);
+  // A small payload, at once or not at all: false where there is no room, or another one is half sent.
+  bool SendNow(std::string_view payload);
+  // The runner has not read all that it was sent.
+  bool HasUnread() const;
 
   enum class Arrival { kSome, kNothing, kClosed };
   // Takes some of what has arrived. kInvalid: this is no runner.
@@ -35,6 +40,9 @@ class RunnerChannel {
 
  private:
   UniqueFd socket_;
+  // A part of a payload is out, and the rest is not. Shared with the task that sends it, which may live longer than
+  // this.
+  std::shared_ptr<bool> half_sent_;
   std::string buffer_;
   size_t consumed_ = 0;
   std::deque<UniqueFd> descriptors_;

@@ -115,6 +115,8 @@ std::string EncodeRun(const RunnerCell& cell) {
 
 std::string EncodeRehearse() { return R"({"type":"rehearse"})"; }
 
+std::string EncodeInterrupt(const std::string& run) { return Dump({{"type", "interrupt"}, {"run", run}}); }
+
 std::string EncodeInputReply(const std::optional<std::string>& text) {
   return text ? Dump({{"type", "input_reply"}, {"text", *text}}) : R"({"type":"input_reply","eof":true})";
 }

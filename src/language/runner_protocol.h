@@ -44,6 +44,7 @@ struct RunnerCell {
 // Payloads, without their length.
 std::string EncodeConfigure(const RunnerConfiguration& configuration);
 std::string EncodeRun(const RunnerCell& cell);
+std::string EncodeInterrupt(const std::string& run);
 std::string EncodeInputReply(const std::optional<std::string>& text);  // nothing: end of file
 std::string EncodeRehearse();
 std::string EncodeCheckpoint(const std::string& name);  // empty: the automatic one

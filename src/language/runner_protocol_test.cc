@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "language/runner_channel.h"
@@ -118,6 +119,32 @@ TEST_F(RunnerChannelTest, AFrameThatIsTooLargeIsRefusedBeforeItIsThere) {
 
 TEST_F(RunnerChannelTest, NothingIsWaitedFor) {
   EXPECT_EQ(channel_.Receive().value(), RunnerChannel::Arrival::kNothing);
+}
+
+TEST_F(RunnerChannelTest, ASmallFrameGoesAtOnceAndIsUnreadUntilItIsRead) {
+  EXPECT_FALSE(channel_.HasUnread());
+  const std::string payload = EncodeInterrupt("run_1");
+  EXPECT_EQ(json::parse(payload), (json{{"type", "interrupt"}, {"run", "run_1"}}));
+  ASSERT_TRUE(channel_.SendNow(payload));
+  EXPECT_TRUE(channel_.HasUnread());
+  std::string arrived(100, '\0');
+  arrived.resize(static_cast<size_t>(read(theirs_.get(), arrived.data(), arrived.size())));
+  EXPECT_EQ(arrived, Frame(payload));
+  EXPECT_FALSE(channel_.HasUnread());
+}
+
+TEST_F(RunnerChannelTest, ASmallFrameForWhichThereIsNoRoomIsNotSentInPart) {
+  const std::string payload(1000, 'x');
+  size_t sent = 0;
+  while (channel_.SendNow(payload)) ++sent;
+  std::string all;
+  std::array<char, 65536> part;
+  for (ssize_t n; (n = recv(theirs_.get(), part.data(), part.size(), MSG_DONTWAIT)) > 0;) all.append(part.data(), n);
+  EXPECT_GT(sent, 1u);
+  EXPECT_EQ(all.size(), sent * Frame(payload).size());
+  EXPECT_TRUE(channel_.SendNow(payload));
+  theirs_.Reset();
+  EXPECT_FALSE(channel_.SendNow(payload));
 }
 
 TEST_F(RunnerChannelTest, OnlyAStreamSocketWillDo) {

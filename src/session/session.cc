@@ -82,7 +82,7 @@ async::Task<Result<RunResult>> Session::Run(RunInput input, executor::EventSink*
   if (!pass) co_return std::unexpected(std::move(pass.error()));
   if (input.blocks.empty()) co_return Err(ErrorCode::kInvalid, "a run needs code");
   busy_ = true;
-  cancelled_ = false;
+  cancelled_ = interrupted_ = false;
   if (input.on_turn) input.on_turn();
   const std::string run_id = input.id.empty() ? NewRunId() : input.id;
   ResultFold fold(run_id);
@@ -110,9 +110,10 @@ async::Task<executor::CellEnd> Session::RunBlocks(RunInput& input, const std::st
   executor::CellEnd whole;
   Usage used;
   for (size_t i = 0; i < input.blocks.size(); ++i) {
-    if (cancelled_) {
-      whole.outcome.status = RunStatus::kCancelled;
-      whole.outcome.exit_code = kExitCancelled;
+    if (cancelled_ || interrupted_) {
+      whole.outcome.status = cancelled_ ? RunStatus::kCancelled : RunStatus::kError;
+      whole.outcome.exit_code = cancelled_ ? kExitCancelled : kExitInterrupted;
+      if (!cancelled_) whole.outcome.error = RunError{"KeyboardInterrupt", "interrupted", ""};
       if (i == 0) whole.state = guest_->keeps_state() ? StateAfter::kKept : StateAfter::kNone;
       break;
     }
@@ -142,6 +143,10 @@ async::Task<executor::CellEnd> Session::RunBlocks(RunInput& input, const std::st
   }
   whole.outcome.usage = used;
   co_return whole;
+}
+
+void Session::Interrupt() {
+  if (busy_ && !guest_->Interrupt()) interrupted_ = true;
 }
 
 void Session::Cancel() {

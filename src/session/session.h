@@ -64,7 +64,7 @@ class Session {
   async::Task<Result<RunResult>> Run(RunInput input, executor::EventSink* sink = nullptr);
 
   // All three are for the run that is on, and do nothing without one.
-  void Interrupt() { guest_->Interrupt(); }
+  void Interrupt();
   void Cancel();
   async::Task<Status> Reply(std::optional<std::string> text) { return guest_->Reply(std::move(text)); }
 
@@ -102,7 +102,8 @@ class Session {
   bool busy_ = false;
   bool closing_ = false;
   bool ended_ = false;
-  bool cancelled_ = false;  // the run that is on
+  bool cancelled_ = false;    // the run that is on
+  bool interrupted_ = false;  // the same, when none of its blocks was running
   async::Event closing_event_;
   std::string closed_because_;
 };

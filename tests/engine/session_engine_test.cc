@@ -126,6 +126,8 @@ TEST_F(SessionEngineTest, AnInterpreterThatDiesBehindItsAnswerIsToldAsRolledBack
       (void)co_await async::SleepUntil(async::Clock::now() + 10ms);
       RunResult after = co_await Run(*session, "x");
       const bool told = dying.state == StateAfter::kRolledBack || after.state == StateAfter::kRolledBack;
+      // On a busy machine the timer may end the run that looks, which says so.
+      if (after.outcome.status == RunStatus::kCrashed && told) continue;
       EXPECT_EQ(after.value, told ? "1" : "2") << microseconds << " us";
     }
     co_await session->Close();
@@ -314,6 +316,76 @@ TEST_F(SessionEngineTest, ASlowReaderSlowsTheGuestAndDoesNotKeepItAlive) {
     }
     EXPECT_LT(async::Clock::now() - start, 20s);
     co_await session->Close();
+  });
+}
+
+TEST_F(SessionEngineTest, AnInterruptWhileNoBlockOfTheRunIsOnEndsTheRun) {
+  // Interrupts 20 ms after it got an event of that kind.
+  class Interrupting : public executor::EventSink {
+   public:
+    Interrupting(Session& session, size_t kind) : session_(session), kind_(kind) {}
+    async::Task<bool> Emit(Event event) override {
+      if (event.index() == kind_) {
+        (void)co_await async::SleepUntil(async::Clock::now() + 20ms);
+        session_.Interrupt();
+      }
+      co_return true;
+    }
+
+   private:
+    Session& session_;
+    const size_t kind_;
+  };
+  Start();
+  Do([&]() -> async::Task<void> {
+    auto session = co_await Open();
+    if (!session) co_return;
+    // Before the first block; and behind it, when it has ended and its reader is slow.
+    for (size_t kind : {Event(StartedEvent{}).index(), Event(ValueEvent{}).index()}) {
+      Interrupting sink(*session, kind);
+      session::RunInput input;
+      input.blocks = {{"python", "'first'"}, {"python", "second = True"}};
+      auto result = co_await session->Run(std::move(input), &sink);
+      EXPECT_TRUE(result);
+      if (!result) break;
+      EXPECT_EQ(result->outcome.status, RunStatus::kError);
+      EXPECT_EQ(result->outcome.exit_code, kExitInterrupted);
+      EXPECT_EQ(result->outcome.error ? result->outcome.error->name : "none", "KeyboardInterrupt");
+      EXPECT_EQ((co_await Run(*session, "'second' in globals()")).value, "False");
+    }
+    session->Interrupt();  // nothing runs: for nobody
+    EXPECT_EQ((co_await Run(*session, "'on'")).value, "'on'");
+    co_await session->Close();
+  });
+}
+
+TEST_F(SessionEngineTest, ARunThatItsInterpreterDoesNotReadEndsByCancelAndByTimeout) {
+  Start();
+  Do([&]() -> async::Task<void> {
+    for (bool cancels : {true, false}) {
+      auto session = co_await Open();
+      if (!session) co_return;
+      (void)co_await Run(*session, "import os, subprocess; x = 1");
+      (void)co_await Run(*session, "subprocess.Popen(['sh', '-c', f'sleep 0.2; kill -STOP {os.getpid()}']) and None");
+      (void)co_await async::SleepUntil(async::Clock::now() + 500ms);
+      session::RunInput input;
+      input.blocks = {{"python", "#" + std::string(size_t{8} << 20, 'x')}};  // more than the socket holds
+      if (!cancels) input.timeout = 300ms;
+      async::TaskGroup others(loop_);
+      auto cancel = [&]() -> async::Task<void> {
+        (void)co_await async::SleepUntil(async::Clock::now() + 300ms);
+        session->Cancel();
+      };
+      if (cancels) others.Add(cancel());
+      const auto start = async::Clock::now();
+      auto result = co_await session->Run(std::move(input));
+      co_await others.Join();
+      EXPECT_LT(async::Clock::now() - start, 20s);
+      EXPECT_TRUE(result);
+      if (result) EXPECT_EQ(result->outcome.status, cancels ? RunStatus::kCancelled : RunStatus::kTimeout);
+      EXPECT_EQ((co_await Run(*session, "x")).value, "1");
+      co_await session->Close();
+    }
   });
 }
 

@@ -74,6 +74,57 @@ def test_an_interrupt_overtakes_the_queue(open_session):
     assert session.answer(queued)["result"]["value"] == "'queued'"
 
 
+SLEEPERS = {
+    "python": "import time; time.sleep(20)",
+    "javascript": "await new Promise(r => setTimeout(r, 20000))",
+    "bash": "sleep 20",
+    "ruby": "sleep 20",
+}
+
+
+@pytest.mark.parametrize("language", SLEEPERS)
+def test_an_interrupt_that_comes_at_once_is_not_lost(open_session, language):
+    # The first time an interpreter is still to be started; afterwards it waits, and has not begun.
+    session = open_session()
+    start = time.monotonic()
+    for wait in (0, 0, 0.0005, 0.001, 0.002, 0.004):
+        run = session.send(code=SLEEPERS[language], language=language)
+        time.sleep(wait)
+        assert session.ask(op="interrupt").get("ok") is True
+        result = session.answer(run)["result"]
+        assert result["state"] == ("none" if language == "ruby" else "kept"), result
+        assert result["status"] == ("cancelled" if language == "ruby" else "error"), result
+        if language != "ruby":
+            assert result["error"]["name"] == "KeyboardInterrupt"
+    assert time.monotonic() - start < 20
+
+
+SLEEPS_THROUGH_SIGINT = """
+import signal, threading, time
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # so that the other thread gets it
+x = 1
+print("ready", flush=True)
+time.sleep(30)
+"""
+
+
+def test_an_interrupt_ends_a_sleep_that_began_after_it_came(open_session):
+    # Without a second thread it happens now and then: Python has looked for signals, this one comes, and then Python
+    # begins to sleep. What it has noted of the signal is the same here.
+    session = open_session()
+    run = session.send(code=SLEEPS_THROUGH_SIGINT, events=True)
+    while session.answer(run)["event"]["type"] != "stdout":
+        pass
+    start = time.monotonic()
+    assert session.ask(op="interrupt").get("ok") is True
+    while "result" not in (answer := session.answer(run)):
+        pass
+    assert (answer["result"]["error"]["name"], answer["result"]["state"]) == ("KeyboardInterrupt", "kept")
+    assert time.monotonic() - start < 10
+    assert session.ask(code="x")["result"]["value"] == "1"
+
+
 def test_operations_wait_for_their_turn(open_session):
     session = open_session()
     session.send(code="x = 'early'")

@@ -236,6 +236,8 @@ class Runner:
         return self.finish(answers)
 
     def interrupt(self):
+        """As the supervisor does it: a frame that says what is meant, and SIGINT."""
+        self.send({"type": "interrupt", "run": "run_%d" % self._number})
         os.kill(self.pid, signal.SIGINT)
 
     def wait_for_output(self, text):

@@ -1,5 +1,6 @@
 """Drives a runner that is exec'ed: the real program, with a socket as descriptor 3 and pipes as its output."""
 
+import contextlib
 import json
 import os
 import select
@@ -148,8 +149,28 @@ class Runner:
         return self.receive()
 
     def interrupt(self):
-        """As the supervisor does it: the whole process group."""
+        """As the supervisor does it: a frame that says what is meant, and SIGINT for the whole process group."""
+        self.send(type="interrupt", run=f"run_{self.number}")
         os.killpg(self.process.pid, signal.SIGINT)
+
+    def start_before_late_signal(self, code, wait):
+        """The next run comes between the frame that was to interrupt the last one and the signal. False: that was later
+        than a runner waits for it (20 ms), because this machine is busy."""
+        began = time.monotonic()
+        self.send(type="interrupt", run=f"run_{self.number}")
+        self.start(code)
+        time.sleep(wait)
+        os.kill(self.process.pid, signal.SIGINT)
+        return time.monotonic() - began < 0.015
+
+    @contextlib.contextmanager
+    def stopped(self):
+        """What is sent to it meanwhile is all there when it goes on."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.process.pid, signal.SIGCONT)
 
     def close(self):
         self.socket.close()

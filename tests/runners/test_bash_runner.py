@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import time
 
@@ -168,6 +169,59 @@ def test_interrupt_ends_the_run_and_keeps_the_state(runner, code):
     assert (answer.status, answer.exit_code, answer.error["name"]) == ("interrupted", 130, "KeyboardInterrupt")
     assert answer.stdout == "started\n"
     assert runner.run("echo $kept; shopt -q extdebug || echo off").stdout == "yes\noff\n"
+
+
+@pytest.mark.parametrize("code", ["while :; do :; done", "sleep 60", "set -eu; trap 'echo err' ERR; sleep 60", "("])
+def test_an_interrupt_before_the_code_begins_is_for_it(runner, code):
+    runner.run("kept=yes; trap 'echo \"dbg $BASH_COMMAND\"' DEBUG; trap - DEBUG")
+    for _ in range(3):
+        with runner.stopped():
+            runner.start(f"echo ran; {code}")
+            runner.interrupt()
+        answer = runner.finish(10)
+        assert (answer.status, answer.exit_code, answer.stdout) == ("interrupted", 130, "")
+        assert runner.run("echo $kept; shopt -q extdebug || echo off").stdout == "yes\noff\n"
+
+
+def test_many_interrupts_in_the_first_moments_of_a_run_tear_nothing_apart(runner):
+    runner.run("kept=yes")
+    for number in range(150):
+        with runner.stopped():
+            runner.start("sleep 0.2")
+            runner.interrupt()
+        for _ in range(number % 4):
+            time.sleep(random.random() * 0.002)
+            runner.interrupt()
+        assert runner.finish(10).status in ("ok", "interrupted")
+    assert runner.run("echo $kept").stdout == "yes\n"
+
+
+@pytest.mark.parametrize("option", ["-f", "-x", "-k", "-u", "+B"])
+def test_an_interrupt_before_the_code_begins_leaves_its_options_alone(runner, option):
+    runner.run(f"set {option}")
+    before = runner.run("echo $- $SHELLOPTS").stdout
+    with runner.stopped():
+        runner.start("sleep 60")
+        runner.interrupt()
+    assert runner.finish(10).status == "interrupted"
+    assert runner.run("echo $- $SHELLOPTS").stdout == before
+
+
+def test_a_signal_that_comes_long_after_its_frame_hits_no_other_run(runner):
+    runner.run("kept=yes")
+    for wait in (0.002, 0.005, 0.01):
+        was_in_time = runner.start_before_late_signal("sleep 0.1; echo $kept", wait)
+        answer = runner.finish(10)
+        assert answer.stdout == "yes\n" or not was_in_time
+
+
+def test_an_interrupt_for_a_run_that_is_over_is_for_no_other(runner):
+    runner.run("kept=yes")
+    for _ in range(3):
+        with runner.stopped():
+            runner.interrupt()
+            runner.start("sleep 0.1; echo $kept")
+        assert runner.finish(10).stdout == "yes\n"
 
 
 def test_interrupt_between_runs_is_ignored(runner):
@@ -373,6 +427,7 @@ def test_needs_no_program(tmp_path):
     made.close()
 
 
+@pytest.mark.alone
 def test_a_small_run_is_quick(runner):
     times = []
     for _ in range(200):

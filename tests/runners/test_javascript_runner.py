@@ -1,9 +1,13 @@
 """The JavaScript runner: the real program over a real socket, outside any jail."""
 
 import base64
+import contextlib
 import json
+import os
 import shutil
+import signal
 import time
+from pathlib import Path
 
 import pytest
 from exec_driver import RUNNERS, Ended, Runner
@@ -312,6 +316,116 @@ def test_interrupt_reaches_a_loop_behind_an_await(runner, code):
         assert runner.run("await new Promise(r => setTimeout(r, 5)); 'awake'").value == "'awake'"
 
 
+@pytest.mark.parametrize("code", [
+    "while (true) {}",
+    "let kept = 'yes'; while (true) {}",
+    "await new Promise(r => setTimeout(r, 60000))",
+    "new Promise(() => {})",
+])
+def test_an_interrupt_before_the_code_begins_is_for_it(runner, code):
+    runner.run("let kept = 'yes'")
+    for _ in range(3):
+        with runner.stopped():
+            runner.start(f"console.log('ran'); {code}")
+            runner.interrupt()
+        answer = runner.finish(10)
+        assert (answer.status, answer.exit_code) == ("interrupted", 130)
+        assert runner.run("kept").value == "'yes'"
+
+
+def test_an_interrupt_for_a_run_that_is_over_is_for_no_other(runner):
+    runner.run("1")
+    for code in ("2", "await 2", "await new Promise(r => setTimeout(r, 100)); 2"):
+        with runner.stopped():
+            runner.interrupt()
+            runner.start(code)
+        assert runner.finish(10).value == "2"
+
+
+def test_what_a_child_died_of_is_an_interrupt_only_where_one_was_asked_for(runner):
+    # SIGINT ends a child as well, and the code may have heard of that before the signal is felt here.
+    code = "console.log('started'); require('child_process').execSync('exec sleep 60')"
+    for asked in (False, True):
+        runner.start(code)
+        runner.wait_output("stdout", b"started")
+        child = wait_for_child(runner.process.pid, "sleep")
+        if asked:
+            runner.send(type="interrupt", run=f"run_{runner.number}")
+        os.kill(child, signal.SIGINT)
+        answer = runner.finish(10)
+        assert answer.status == ("interrupted" if asked else "error")
+        assert answer.error["name"] == ("KeyboardInterrupt" if asked else "Error")
+
+
+def wait_for_child(parent, name):
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+            with contextlib.suppress(FileNotFoundError):
+                if Path(f"/proc/{pid}/comm").read_text().strip() == name:
+                    return int(pid)
+        time.sleep(0.01)
+    raise AssertionError(f"no {name}")
+
+
+def test_a_signal_that_comes_long_after_its_frame_hits_no_other_run(runner):
+    runner.run("1")
+    for wait in (0.002, 0.005, 0.01):
+        code = "const until = Date.now() + 100; while (Date.now() < until); 2"
+        was_in_time = runner.start_before_late_signal(code, wait)
+        answer = runner.finish(10)
+        assert answer.value == "2" or not was_in_time
+
+
+@pytest.mark.parametrize("code", [
+    "process.kill(process.pid, 'SIGINT'); while (true) {}",
+    "await null; process.kill(process.pid, 'SIGINT'); await new Promise(() => {})",
+    "await null; const until = Date.now() + 1000; process.kill(process.pid, 'SIGINT'); while (Date.now() < until);"
+    " await new Promise(() => {})",
+    "await null; require('child_process').execSync('kill -INT $PPID'); while (true) {}",
+])
+def test_a_signal_that_nobody_announced_ends_the_run_as_well(runner, code):
+    runner.run("let kept = 'yes'; await null")
+    time.sleep(0.3)  # until the watchdog's thread is there
+    runner.start(code)
+    answer = runner.finish(10)
+    assert (answer.status, answer.error["name"]) == ("interrupted", "KeyboardInterrupt")
+    assert runner.run("kept").value == "'yes'"
+
+
+def interrupt_awaited(runner):
+    """What a run answers that is interrupted while it waits for what never comes."""
+    runner.start("console.log('started'); await new Promise(() => {})")
+    runner.wait_output("stdout", b"started")
+    time.sleep(0.1)
+    runner.interrupt()
+    return runner.finish(10)
+
+
+def test_a_listener_that_raises_the_signal_again_ends_no_session(runner):
+    runner.run("let kept = 'yes'; process.once('SIGINT', () => { process.kill(process.pid, 'SIGINT') })")
+    assert interrupt_awaited(runner).status == "interrupted"
+    time.sleep(0.1)
+    assert runner.run("kept").value == "'yes'"
+
+
+def test_a_listener_that_throws_keeps_no_run_alive(runner):
+    runner.run("process.on('SIGINT', () => { throw new Error('not now') })")
+    answer = interrupt_awaited(runner)
+    assert answer.status == "interrupted" and "not now" in answer.stderr
+
+
+def test_listeners_of_a_cell_hear_of_an_interrupt_and_do_not_keep_it_from_ending_the_run(runner):
+    runner.run("let heard = 0; process.on('SIGINT', () => { heard += 1 }); process.once('SIGINT', () => {})")
+    assert interrupt_awaited(runner).status == "interrupted"
+    assert runner.run("heard").value == "1"
+    runner.run("process.removeAllListeners('SIGINT')")
+    os.kill(runner.process.pid, signal.SIGINT)
+    time.sleep(0.05)
+    assert runner.run("process.on('SIGUSR2', () => { heard += 10 }); process.kill(process.pid, 'SIGUSR2')").status == "ok"
+    assert runner.run("await new Promise(r => setTimeout(r, 50)); heard").value == "11"
+
+
 def test_interrupt_between_runs_is_ignored(runner):
     runner.run("let kept = 1; process.removeAllListeners('SIGINT')")
     for _ in range(3):
@@ -467,6 +581,7 @@ def test_a_killed_runner_is_seen(runner):
         runner.run("process.kill(process.pid, 'SIGKILL'); await new Promise(() => {})")
 
 
+@pytest.mark.alone
 def test_a_small_run_is_quick(runner):
     runner.run("let x = 0")
     times = []

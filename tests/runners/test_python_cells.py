@@ -1,7 +1,10 @@
 """Cells of the Python runner: values, state, errors, ends, forks."""
 
+import os
 import random
+import signal
 import threading
+import time
 
 import pytest
 
@@ -102,8 +105,36 @@ def test_an_interrupt_between_runs_is_ignored(runner):
     runner.run("1")
     for _ in range(3):
         runner.interrupt()
-        assert runner.run("2").status in ("ok", "interrupted")  # it may arrive when the next run has begun
+        assert runner.run("2").value == "2"
     assert runner.run("3").value == "3"
+
+
+def test_a_signal_that_comes_long_after_its_frame_hits_no_other_run(runner):
+    runner.run("import time")
+    for wait in (0.002, 0.005, 0.01):
+        began = time.monotonic()
+        runner.send({"type": "interrupt", "run": "run_%d" % runner._number})
+        runner.start("time.sleep(0.1)\n2")
+        time.sleep(wait)
+        os.kill(runner.pid, signal.SIGINT)
+        was_in_time = time.monotonic() - began < 0.015  # the runner waits for 20 ms
+        outcome = runner.finish()
+        assert outcome.value == "2" or not was_in_time
+
+
+@pytest.mark.parametrize("meant", [True, False])
+def test_input_typed_ahead_is_kept_when_a_run_looks_for_its_interrupt(runner, meant):
+    runner.run("1")
+    os.kill(runner.pid, signal.SIGSTOP)
+    if not meant:
+        runner.interrupt()
+    runner.start("input()", input=True)
+    runner.send({"type": "input_reply", "text": "ahead"})
+    if meant:
+        runner.interrupt()
+    os.kill(runner.pid, signal.SIGCONT)
+    outcome = runner.finish(["too late"])
+    assert (outcome.status, outcome.value) == (("interrupted", None) if meant else ("ok", "'ahead'"))
 
 
 def test_interrupts_at_any_moment_end_no_session(runner):
@@ -123,8 +154,17 @@ def test_interrupts_at_any_moment_end_no_session(runner):
         over.set()
         thread.join()
     assert "interrupted" in statuses
+    runner.run("0")  # the last signal may have come for this one
     assert runner.run("'alive'").value == "'alive'"
     assert runner.run("await asyncio.sleep(0, 'alive')").value == "'alive'"
+
+
+def test_a_nudge_delivers_an_interrupt_that_waits_and_is_nothing_else(runner):
+    nudge = "import os, signal\nos.kill(os.getpid(), signal.SIGURG)\n'went on'"
+    assert runner.run(nudge).value == "'went on'"
+    answer = runner.run("signal.getsignal(signal.SIGINT).__self__.pending = True\n" + nudge)
+    assert (answer.status, answer.error["name"]) == ("interrupted", "KeyboardInterrupt")
+    assert runner.run(nudge).value == "'went on'"
 
 
 def test_a_traceback_shows_the_cell_and_nothing_of_the_runner(runner):

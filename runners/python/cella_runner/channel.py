@@ -121,6 +121,24 @@ class Channel:
                     return None
                 data += more
 
+    def take_interrupt(self, run) -> bool:
+        """Whether that run, which is about to begin, is to be interrupted. What else has been sent stays (input that
+        was typed ahead)."""
+        found, others = False, []
+        try:
+            while self.readable(0):
+                frame = self.receive()
+                if frame is None:
+                    break
+                if frame.get("type") == "interrupt":
+                    found = found or frame.get("run") == run
+                else:
+                    others.append(encode(frame))
+        except OSError:
+            pass  # the guest closed the socket
+        self._buffer = b"".join(len(body).to_bytes(4, "little") + body for body in others)
+        return found
+
     def _read_rest(self, data: bytes, end: int) -> bytes:
         parts, size = [data], len(data)
         while size < end:

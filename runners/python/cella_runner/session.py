@@ -41,6 +41,7 @@ class Session:
         self.sources = Sources()
         self.compiler = Compiler(self._install_magics)
         self.cell_name = None  # of the cell that runs
+        self.last_run = None, 0  # and how many interrupts had been felt before it
         self.network = False
         self.value_limit = DEFAULT_VALUE_LIMIT
         # The guest's names are those of the real __main__, so that pickle, dataclasses and multiprocessing find them.
@@ -48,7 +49,6 @@ class Session:
         self.namespace = self.module.__dict__
         self.namespace["__builtins__"] = builtins
         self.executor = Executor(self.namespace, self.interrupts)
-        self.interrupts.awaited = self._is_asked
         sys.modules["__main__"] = self.module
         stdin.install(self.streams.input)
         self.displays.install()
@@ -62,6 +62,7 @@ class Session:
             "is_complete": self._is_complete,
             "checkpoint": self._checkpoint,
             "rehearse": self._rehearse_first_runs,
+            "interrupt": self._interrupt,
         }
 
     def open(self, fd: int):
@@ -92,12 +93,6 @@ class Session:
             if handler is not None:
                 handler(frame)
 
-    def _is_asked(self) -> bool:
-        try:
-            return self.channel.readable(0)
-        except Exception:
-            return False  # there is no socket yet, or the guest closed it
-
     def _install_magics(self):
         from .magics import Magics
 
@@ -113,6 +108,11 @@ class Session:
                 os.chdir(frame["cwd"])
             except OSError as error:
                 print("cannot enter the working directory: %s" % error, file=sys.stderr)
+
+    def _interrupt(self, frame):
+        run, signals = self.last_run
+        if run is not None and frame.get("run") == run:
+            self.interrupts.settle(signals)
 
     def _run(self, frame):
         begin = process_time_ns()
@@ -152,11 +152,11 @@ class Session:
         checkpoint and must be copied first: better here, while nobody waits, than in the next run."""
         names = builtins.__dict__
         last_value = names.get("_", self)
-        self.channel.muted = True
+        self.channel.muted = self.interrupts.rehearsing = True
         try:
             self._run(REHEARSAL)
         finally:
-            self.channel.muted = False
+            self.channel.muted = self.interrupts.rehearsing = False
             self.namespace.pop(REHEARSAL_NAME, None)
             if last_value is self:
                 names.pop("_", None)
@@ -165,17 +165,19 @@ class Session:
 
     def _run_cell(self, frame):
         """(status, exit code, error frame or None); nothing of the cell's values is left referenced."""
-        code = frame["code"]
+        code, run = frame["code"], frame.get("run")
         self.cell_name = name = frame.get("file") or "<cell %s>" % frame.get("number")
         threads.begin_run()
         self.streams.begin(frame.get("stdin"), bool(frame.get("input")))
         self.displays.begin()
         self.namespace.pop("__warningregistry__", None)  # cells share line numbers: each may warn anew
         self.sources.add(name, code)
-        self.questions.open = True
         outcome = "ok", 0, None
         try:
-            self.interrupts.arm()
+            if run is not None:
+                self.last_run = run, self.interrupts.count
+            self.interrupts.arm(run, self.channel.take_interrupt)
+            self.questions.open = True
             try:
                 statements, expression = self.compiler.compile(code, name)
                 value = self.executor.run(statements, expression)

@@ -1,6 +1,7 @@
 #include "executor/sandbox/cell_run.h"
 
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,17 @@ using Arrival = language::RunnerChannel::Arrival;
 
 // After SIGINT, before SIGKILL.
 constexpr auto kGrace = 250ms;
+// After SIGINT, before the first signal that wakes an interpreter which was about to block when it came; each further
+// one comes after twice the time.
+constexpr auto kFirstNudge = 20ms;
+constexpr auto kLastNudge = 2s;
+// So young a run of a shell or of Node may be about to start its first command, which then feels nothing of SIGINT: it
+// is sent again. Later that might end what a command does about the first one.
+constexpr auto kYoung = 100ms;
+// Between two looks whether a runner that is to be interrupted has read what it is to run.
+constexpr auto kUnreadPause = 1ms;
+// That long a runner may take to start. (Input that nobody waits for would look unread for ever.)
+constexpr auto kReadPatience = 3s;
 // After SIGKILL to the runner, before the whole jail is ended from outside.
 constexpr auto kKillPatience = 2s;
 // After a cancel, for a sink that does not take what is left.
@@ -73,12 +85,48 @@ int CellRun::Group() {
 }
 
 void CellRun::Interrupt() {
+  interrupt_at_ = async::TimePoint::min();
+  parts_.ready.Wake();
+}
+
+// First by a frame that says which run is meant, then by SIGINT, which a runner feels while it does not read frames.
+// Before it has read the run it may not have its handler yet and would die of the signal; after that it may not have
+// begun, and looks for the frame when it begins.
+void CellRun::DeliverInterrupt(async::TimePoint now) {
+  if (now < read_by_ && runner_.channel.HasUnread()) {
+    interrupt_at_ = now + kUnreadPause;
+    return;
+  }
+  read_by_ = async::TimePoint::min();
+  interrupt_at_ = async::TimePoint::max();
+  runner_.channel.SendNow(language::EncodeInterrupt(run_id_));  // else the signal alone must do
   if (int group = Group(); group > 1) parts_.launch.Signal(SIGINT, group);
+  if (sleepy_) {
+    nudge_pause_ = kFirstNudge;
+    nudge_at_ = now + nudge_pause_;
+  } else if (now < young_until_) {
+    young_until_ = async::TimePoint::min();
+    interrupt_at_ = now + kFirstNudge;
+  }
+}
+
+// Python notes a signal and looks at it later: one that comes between its look and a system call that blocks is seen
+// only when that returns. A nudge makes it return, and means nothing else.
+void CellRun::Nudge(async::TimePoint now) {
+  if (int group = Group(); group > 1) parts_.launch.Nudge(group);
+  nudge_pause_ *= 2;
+  nudge_at_ = nudge_pause_ <= kLastNudge ? now + nudge_pause_ : async::TimePoint::max();
 }
 
 void CellRun::Cancel() {
   cancelled_.Set();
   parts_.ready.Wake();
+  // It may never read: then nothing it could say is of interest.
+  if (sending_) shutdown(runner_.channel.fd(), SHUT_RDWR);
+}
+
+void CellRun::BeforeReply() {
+  if (!runner_.channel.HasUnread()) read_by_ = async::TimePoint::min();
 }
 
 async::TimePoint CellRun::NextCpuCheck() const {
@@ -94,6 +142,8 @@ async::TimePoint CellRun::NextCpuCheck() const {
 }
 
 void CellRun::Escalate(async::TimePoint now) {
+  if (now >= interrupt_at_) DeliverInterrupt(now);
+  if (now >= nudge_at_) Nudge(now);
   if (cancelled_.is_set() && !ending_ && !killed_) deadline_ = now;
   if (now >= cpu_check_ && !ending_ && !killed_) {
     cpu_check_ = NextCpuCheck();
@@ -118,7 +168,7 @@ void CellRun::Escalate(async::TimePoint now) {
   } else {
     (cancelled_.is_set() ? end_.cancelled : end_.timed_out) = true;
     cpu_check_ = async::TimePoint::max();
-    Interrupt();
+    DeliverInterrupt(now);
     ending_ = true;
     deadline_ = now + kGrace;
   }
@@ -167,7 +217,10 @@ void CellRun::TakeFrames() {
     }
     if (auto* checkpoint = std::get_if<language::CheckpointFrame>(&*frame)) {
       TakeCheckpoint(parts_, runner_, *checkpoint);
-    } else if (auto* error = std::get_if<ErrorEvent>(&*frame)) {
+      continue;
+    }
+    read_by_ = async::TimePoint::min();
+    if (auto* error = std::get_if<ErrorEvent>(&*frame)) {
       end_.error = error->error;
       queue_.Push(std::move(*error));
     } else if (auto* value = std::get_if<ValueEvent>(&*frame)) {
@@ -195,6 +248,7 @@ void CellRun::TakeReports() {
       // Init has killed the group, which a guest may have left.
       if (!killed_) deadline_ = async::Clock::now() + kKillPatience;
       killed_ = true;
+      cpu_check_ = async::TimePoint::max();
     }
     if (report.kind == jail::ReportKind::kExited) {
       if (!runner_.zygote && report.tag == runner_.tag) {
@@ -275,8 +329,16 @@ async::Task<Result<RunEnd>> CellRun::Run(const language::RunnerCell& cell, std::
   const bool watched = watch.memory_bytes != 0 || watch.cpu_ns != 0 || watch.processes != 0;
   if (watched) parts_.launch.WatchRun(Group());
   std::string payload = language::EncodeRun(cell);
+  sending_ = true;
   auto sent = co_await runner_.channel.Send(parts_.loop, payload, deadline_);
-  if (!sent) over_ = true;
+  sending_ = false;
+  young_until_ = async::Clock::now() + kYoung;
+  read_by_ = async::Clock::now() + kReadPatience;
+  if (!sent) {
+    over_ = true;
+    end_.cancelled = cancelled_.is_set();
+    end_.timed_out = !end_.cancelled && async::Clock::now() >= deadline_;
+  }
 
   while (!end_.done && !over_ && !end_.broke_protocol) {
     Escalate(async::Clock::now());
@@ -286,7 +348,7 @@ async::Task<Result<RunEnd>> CellRun::Run(const language::RunnerCell& cell, std::
       if (end_.done || end_.broke_protocol || over_) break;
       if (frames_left_) parts_.ready.Wake();
     }
-    parts_.ready.SetDeadline(std::min(deadline_, cpu_check_));
+    parts_.ready.SetDeadline(std::min({deadline_, cpu_check_, interrupt_at_, nudge_at_}));
     auto keys = co_await parts_.ready.Wait();
     for (int key : keys) {
       switch (key) {

@@ -51,17 +51,23 @@ struct RunEnd {
 
 class CellRun {
  public:
-  CellRun(const CellParts& parts, Runner& runner, EventSink& sink)
+  // `sleepy`: a signal that comes when the runner is about to block may go unnoticed, so it is nudged afterwards.
+  CellRun(const CellParts& parts, Runner& runner, bool sleepy, EventSink& sink)
       : parts_(parts),
         runner_(runner),
+        sleepy_(sleepy),
         queue_(parts.loop, sink, [this] { parts_.ready.Wake(); }),
         cancelled_(parts.loop) {}
 
   // The runner is registered in the set. An Error is ours.
   async::Task<Result<RunEnd>> Run(const language::RunnerCell& cell, std::chrono::nanoseconds timeout);
 
-  void Interrupt();
+  void Interrupt();  // also before Run(), for when there is something to interrupt
   void Cancel();
+  // The code has ended; what it printed may still be on its way to the sink.
+  bool is_over() const { return end_.done || over_ || end_.broke_protocol; }
+  // Input is about to be sent, which may stay unread.
+  void BeforeReply();
 
   // Takes what a runner has sent between two runs; false: it is not one any more.
   static bool TakeIdleFrames(const CellParts& parts, Runner& runner);
@@ -70,6 +76,8 @@ class CellRun {
 
  private:
   void Escalate(async::TimePoint now);
+  void DeliverInterrupt(async::TimePoint now);
+  void Nudge(async::TimePoint now);
   async::TimePoint NextCpuCheck() const;
   void ReadOutput(int fd, Stream stream, size_t at_most);
   void TakeFrames();
@@ -81,15 +89,22 @@ class CellRun {
 
   const CellParts& parts_;
   Runner& runner_;
+  const bool sleepy_;
   EventQueue queue_;
   async::Event cancelled_;
   RunEnd end_;
   std::string run_id_;
   async::TimePoint deadline_ = async::TimePoint::max();
   async::TimePoint cpu_check_ = async::TimePoint::max();
-  bool ending_ = false;  // SIGINT was sent
-  bool killed_ = false;  // SIGKILL was sent
-  bool over_ = false;    // the runner ended, or the jail did
+  async::TimePoint interrupt_at_ = async::TimePoint::max();
+  async::TimePoint young_until_ = async::TimePoint::max();
+  async::TimePoint nudge_at_ = async::TimePoint::max();
+  std::chrono::nanoseconds nudge_pause_{};
+  async::TimePoint read_by_ = async::TimePoint::max();  // after that the runner is taken to have read the run
+  bool sending_ = false;                                // the run itself
+  bool ending_ = false;                                 // SIGINT was sent, or is sent as soon as the run was read
+  bool killed_ = false;                                 // SIGKILL was sent
+  bool over_ = false;                                   // the runner ended, or the jail did
   bool output_held_ = false;
   bool frames_left_ = false;    // there may be more than was taken
   bool process_ended_ = false;  // nothing more will be sent

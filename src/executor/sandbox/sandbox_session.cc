@@ -130,6 +130,8 @@ async::Task<Result<CellEnd>> SandboxSession::Run(Cell cell, EventSink& sink) {
                   context_.table.Names());
   }
   cancel_asked_ = false;
+  interrupt_asked_ = false;
+  interruptible_ = true;
   limits_ = request_.policy.limits;
   if (cell.timeout > 0ns) limits_.timeout.value = cell.timeout;
   // Of the languages with state, sh is not one: it is the system's, and each of its blocks a script.
@@ -140,6 +142,7 @@ async::Task<Result<CellEnd>> SandboxSession::Run(Cell cell, EventSink& sink) {
   } else {
     end = co_await RunProgram(std::move(cell), sink);
   }
+  interruptible_ = false;
   co_return end;
 }
 
@@ -173,11 +176,13 @@ async::Task<Result<CellEnd>> SandboxSession::RunCell(const std::string& language
   if (context_.starting != nullptr && context_.starting->waiting() > 0) request.courtesy_ms = kBusyCourtesyMs;
   oom_kills_ = meter_.OomKills();
   refused_forks_ = meter_.RefusedForks();
-  CellRun run(parts_, runner, sink);
+  CellRun run(parts_, runner, language == "python", sink);
   if (cancel_asked_) run.Cancel();
+  if (interrupt_asked_) run.Interrupt();
   running_ = &run;
   auto end = co_await run.Run(request, limits_.timeout.value);
   running_ = nullptr;
+  interruptible_ = false;
   if (!end) co_return std::unexpected(std::move(end.error()));
   if (!end->done && runner.zygote) {
     // It never got as far as being a guest: that is ours to explain.
@@ -225,10 +230,11 @@ async::Task<Result<CellEnd>> SandboxSession::RunProgram(Cell cell, EventSink& si
   }
   async::Event cancel(context_.loop);
   cancel_program_ = &cancel;
-  if (cancel_asked_) cancel.Set();
+  if (cancel_asked_ || interrupt_asked_) cancel.Set();
   GuestRun run(context_.loop, shell_->launch, shell_->cgroup, sink, cancel);
   auto outcome = co_await run.Run(std::move(options));
   cancel_program_ = nullptr;
+  interruptible_ = false;
   files_.RemoveCode();
   if (!outcome) co_return std::unexpected(std::move(outcome.error()));
   auto reported = co_await files_.Report(sink);
@@ -316,13 +322,15 @@ async::Task<CellEnd> SandboxSession::Judge(const std::string& language, RunEnd e
   co_return cell;
 }
 
-void SandboxSession::Interrupt() {
+bool SandboxSession::Interrupt() {
+  if (!interruptible_ || (running_ != nullptr && running_->is_over())) return false;
+  interrupt_asked_ = true;
   if (running_ != nullptr) running_->Interrupt();
   if (cancel_program_ != nullptr) cancel_program_->Set();
+  return true;
 }
 
 void SandboxSession::Cancel() {
-  // Also for a run that is still being prepared.
   cancel_asked_ = true;
   if (running_ != nullptr) running_->Cancel();
   if (cancel_program_ != nullptr) cancel_program_->Set();

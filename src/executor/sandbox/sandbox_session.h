@@ -35,7 +35,7 @@ class SandboxSession : public SessionGuest {
   bool IsFresh();
 
   async::Task<Result<CellEnd>> Run(Cell cell, EventSink& sink) override;
-  void Interrupt() override;
+  bool Interrupt() override;
   void Cancel() override;
   async::Task<Status> Reply(std::optional<std::string> text) override;
   async::Task<Result<std::string>> Ask(const std::string& language, language::Question question, std::string code,
@@ -121,7 +121,9 @@ class SandboxSession : public SessionGuest {
   async::TaskGroup settling_;
   bool settled_badly_ = false;
   bool checkpoint_due_ = false;  // of the last run; the one that is there is older
-  bool cancel_asked_ = false;
+  bool interruptible_ = false;   // a run is being prepared, or is on
+  bool cancel_asked_ = false;    // these two also while it is still being prepared
+  bool interrupt_asked_ = false;
   bool lost_ = false;  // the jail itself ended
 };
 

@@ -230,6 +230,7 @@ async::Task<Result<std::string>> SandboxSession::Exchange(Runner& runner, std::s
 
 async::Task<Status> SandboxSession::Reply(std::optional<std::string> text) {
   if (running_ == nullptr || watched_ == nullptr) co_return Err(ErrorCode::kInvalid, "nothing waits for input");
+  running_->BeforeReply();
   auto payload = language::EncodeInputReply(text);
   auto sent = co_await watched_->channel.Send(context_.loop, payload, async::Clock::now() + kAnswerPatience);
   co_return sent;
