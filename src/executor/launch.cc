@@ -40,14 +40,17 @@ Result<Launch> Launch::Start(async::Loop& loop, const std::string& launcher) {
   return Launch(loop, std::move(*process), std::move(sockets.ours));
 }
 
-Result<Launch> Launch::MakeShell(const jail::ShellSpec& shell, std::span<const int> cgroups) {
+Result<Launch> Launch::MakeShell(const jail::ShellSpec& shell, std::span<const int> cgroups,
+                                 std::span<const UniqueFd> mounts) {
   TRY(os::SocketPair sockets, os::MakeMessageSockets());
   jail::Request request = {};
   request.kind = jail::RequestKind::kShell;
   request.shell = shell;
   request.shell.cgroup_count = static_cast<uint32_t>(cgroups.size());
+  request.shell.mount_count = static_cast<uint32_t>(mounts.size());
   std::vector<int> fds = {sockets.theirs.get()};
   fds.insert(fds.end(), cgroups.begin(), cgroups.end());
+  for (const UniqueFd& mount : mounts) fds.push_back(mount.get());
   TRY_VOID(os::SendMessage(control_.fd(), Bytes(request), fds));
   return Launch(*loop_, std::nullopt, std::move(sockets.ours));
 }
@@ -74,33 +77,48 @@ Status Launch::Build(JailSpecBuilder& builder, const os::Cgroup& cgroup) {
   return os::SendMessage(control_.fd(), Bytes(request), fds);
 }
 
+async::Task<Result<Launch::Told>> Launch::NextOfBuild() {
+  for (;;) {
+    bool readable = co_await control_.Readable();
+    if (!readable) co_return Err(ErrorCode::kClosed, "cancelled while the jail was built");
+    Told told;
+    auto message = os::ReceiveMessage(control_.fd(), std::as_writable_bytes(std::span(&told.report, 1)));
+    if (!message && message.error().sys_errno == EAGAIN) continue;
+    if (!message) co_return std::unexpected(std::move(message.error()));
+    if (message->size != sizeof told.report) co_return Err(ErrorCode::kInternal, "the launcher ended without a report");
+    // Our end of the socket closes with this launch, and with that the jail ends by itself.
+    if (message->lost_fds) co_return std::unexpected(NoDescriptors());
+    if (told.report.kind == jail::ReportKind::kFailed) co_return std::unexpected(ExplainBuildFailure(told.report));
+    told.fds = std::move(message->fds);
+    co_return told;
+  }
+}
+
+async::Task<Result<std::vector<UniqueFd>>> Launch::WaitSources() {
+  auto told = co_await NextOfBuild();
+  if (!told) co_return std::unexpected(std::move(told.error()));
+  co_return std::move(told->fds);
+}
+
 async::Task<Result<Launch::Ready>> Launch::WaitReady(Confinement confinement) {
   Ready ready;
   // The launcher and init write to the same socket, and their first messages come in either order. Both must be there:
   // without init's pidfd it could not be killed.
   for (bool is_ready = false; !is_ready || (!init_ && confinement == Confinement::kJail);) {
-    bool readable = co_await control_.Readable();
-    if (!readable) co_return Err(ErrorCode::kClosed, "cancelled while the jail was built");
-    jail::Report report = {};
-    auto message = os::ReceiveMessage(control_.fd(), std::as_writable_bytes(std::span(&report, 1)));
-    if (!message && message.error().sys_errno == EAGAIN) continue;
-    if (!message) co_return std::unexpected(std::move(message.error()));
-    if (message->size != sizeof report) co_return Err(ErrorCode::kInternal, "the launcher ended without a report");
-    // Our end of the socket closes with this launch, and with that the jail ends by itself.
-    if (message->lost_fds) co_return std::unexpected(NoDescriptors());
-    switch (report.kind) {
-      case jail::ReportKind::kFailed: co_return std::unexpected(ExplainBuildFailure(report));
+    auto told = co_await NextOfBuild();
+    if (!told) co_return std::unexpected(std::move(told.error()));
+    switch (told->report.kind) {
       case jail::ReportKind::kCreated:
-        if (!message->fds.empty()) init_ = os::Process::Adopt(std::move(message->fds.front()));
+        if (!told->fds.empty()) init_ = os::Process::Adopt(std::move(told->fds.front()));
         break;
       case jail::ReportKind::kReady:
-        if (!message->fds.empty()) {
-          ready.workspace = std::move(message->fds.front());
-          message->fds.erase(message->fds.begin());
+        if (!told->fds.empty()) {
+          ready.workspace = std::move(told->fds.front());
+          told->fds.erase(told->fds.begin());
         }
-        ready.entry = std::move(message->fds);
-        ready.landlock_abi = static_cast<int>(report.landlock_abi);
-        ready.own_proc = report.own_proc != 0;
+        ready.entry = std::move(told->fds);
+        ready.landlock_abi = static_cast<int>(told->report.landlock_abi);
+        ready.own_proc = told->report.own_proc != 0;
         is_ready = true;
         break;
       default: co_return Err(ErrorCode::kInternal, "the launcher sent an unexpected report");

@@ -24,8 +24,10 @@ class Launch {
  public:
   // Starts the launcher, which waits for its spec: its start overlaps with whatever the caller prepares meanwhile.
   static Result<Launch> Start(async::Loop& loop, const std::string& launcher);
-  // One more jail of a maker. `cgroups` are descriptors that its init joins by writing into them.
-  Result<Launch> MakeShell(const jail::ShellSpec& shell, std::span<const int> cgroups);
+  // One more jail of a maker. `cgroups` are descriptors that its init joins by writing into them, `mounts` are what the
+  // spec wants.
+  Result<Launch> MakeShell(const jail::ShellSpec& shell, std::span<const int> cgroups,
+                           std::span<const UniqueFd> mounts);
   // A program beside the jails of a maker; the socket is our end of what it finds as jail::kControlFd.
   Result<UniqueFd> Spawn(const ExecRequest& request);
   Launch(Launch&&) = default;
@@ -43,6 +45,8 @@ class Launch {
   };
   // Unconfined, the launcher is its own init.
   async::Task<Result<Ready>> WaitReady(Confinement confinement);
+  // Of a launcher that builds nothing (jail::kOpenSources).
+  async::Task<Result<std::vector<UniqueFd>>> WaitSources();
 
   // Starts a program; the descriptors become its 0, 1, 2, and `session`, if there is one, its jail::kSessionFd. The
   // number is in the reports about it.
@@ -84,6 +88,12 @@ class Launch {
  private:
   Launch(async::Loop& loop, std::optional<os::Process> launcher, UniqueFd control);
   void Send(jail::RequestKind kind, int signal, int group);
+  struct Told {
+    jail::Report report = {};
+    std::vector<UniqueFd> fds;
+  };
+  // While something is built: the next report, its failure as an Error.
+  async::Task<Result<Told>> NextOfBuild();
 
   async::Loop* loop_;
   std::optional<os::Process> launcher_;  // unconfined it is init itself; a maker's jails have none

@@ -11,6 +11,13 @@ Result<Launch> LaunchContext::TakeLaunch() {
   return launch;
 }
 
+language::HostEnv LaunchContext::HostFor(const Policy& policy) const {
+  language::HostEnv beside = host;
+  const std::vector<std::string> writable = GuestWritable(policy);
+  beside.guest_writable.insert(beside.guest_writable.end(), writable.begin(), writable.end());
+  return beside;
+}
+
 Result<os::Cgroup> LaunchContext::MakeCgroup(const os::CgroupLimits& limits) const {
   if (cgroups.version() == os::CgroupVersion::kNone) return os::Cgroup();
   return cgroups.Create(language::RandomHex(8), limits);

@@ -6,6 +6,7 @@
 
 #include "async/gate.h"
 #include "async/task.h"
+#include "cella/policy.h"
 #include "executor/launch.h"
 #include "executor/limits.h"
 #include "language/host_env.h"
@@ -29,6 +30,8 @@ struct LaunchContext {
   const async::Gate* starting = nullptr;
 
   Result<Launch> TakeLaunch();
+  // The caller's environment, in which nothing is run that guests of this policy may write.
+  language::HostEnv HostFor(const Policy& policy) const;
   // Empty where the machine has no cgroups for us.
   Result<os::Cgroup> MakeCgroup(const os::CgroupLimits& limits) const;
 };

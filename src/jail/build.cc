@@ -72,7 +72,7 @@ Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, ReadyState* state) 
   state->kept.oom_score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   JAIL_TRY(BecomeGuestUser(spec));
   static LateMounts late;
-  JAIL_TRY(TakeLate(spec, &late));
+  JAIL_TRY(TakeLate(spec, fds, &late));
   JAIL_TRY(MountScratch(spec));
   JAIL_TRY(AttachLate(late));
   JAIL_TRY(MountProc(&state->own_proc));
@@ -193,6 +193,17 @@ Failure BuildJail(const JailSpec& spec, const BuildFds& fds, int control, int* i
   // The supervisor waits for init, and its death takes init along, so that nothing keeps this process (whose mounts
   // take a moment to go away) alive.
   return CloneInit(spec, fds, control, Parent::kOurs, init_pidfd);
+}
+
+Failure HandOverSources(const JailSpec& spec, int control) {
+  if (spec.flags & kDropToUid) JAIL_TRY(DropToUid(spec));
+  // Cloning a mount changes none of the host's; only the right to do it must come from somewhere.
+  if (!(spec.flags & kPrivileged)) JAIL_TRY(EnterOwnMounts(spec));
+  int fds[kMaxMounts];
+  JAIL_TRY(OpenSources(spec, fds));
+  Report report = {};
+  report.kind = ReportKind::kReady;
+  return SendReport(control, report, fds, static_cast<int>(spec.mount_count)) ? kOk : Fail(Stage::kOpenSource);
 }
 
 void RunUnconfined(const JailSpec& spec, const BuildFds& fds, int control) {

@@ -10,6 +10,8 @@ namespace cella::jail {
 struct BuildFds {
   const int* cgroup_v1 = nullptr;
   int cgroup_v2 = -1;
+  const int* mounts = nullptr;  // of a maker's jail: see ShellSpec
+  uint32_t mount_count = 0;
 };
 
 enum class Parent { kUs, kOurs };
@@ -20,6 +22,9 @@ Failure CloneInit(const JailSpec& spec, const BuildFds& fds, int control, Parent
 
 // Builds one jail and leaves init running; once per process. On success *init_pidfd is init.
 Failure BuildJail(const JailSpec& spec, const BuildFds& fds, int control, int* init_pidfd);
+
+// No jail: opens the sources of the spec's mounts with the caller's rights, and reports them.
+Failure HandOverSources(const JailSpec& spec, int control);
 
 // The `local` executor: no jail. Becomes the root of the guest's process tree and serves requests until the end.
 [[noreturn]] void RunUnconfined(const JailSpec& spec, const BuildFds& fds, int control);

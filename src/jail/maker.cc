@@ -2,7 +2,6 @@
 
 #include <sched.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 
 #include "jail/build.h"
 #include "jail/exec_block.h"
@@ -37,15 +36,21 @@ class Maker {
  private:
   Failure MakeShell(const ShellSpec& shell, const int* fds, int count) {
     errno = EPROTO;
-    if (count != 1 + static_cast<int>(shell.cgroup_count)) return Fail(Stage::kRequest, "shell");
+    if (static_cast<uint32_t>(count) != 1 + shell.cgroup_count + shell.mount_count ||
+        shell.has_workspace > shell.mount_count) {
+      return Fail(Stage::kRequest, "shell");
+    }
+    spec_->flags = shell.has_workspace ? spec_->flags & ~uint32_t{kPrivateWorkspace} : spec_->flags | kPrivateWorkspace;
     spec_->cgroup_v1_count = shell.cgroup_count;
     spec_->scratch_bytes = shell.scratch_bytes;
     spec_->scratch_inodes = shell.scratch_inodes;
     spec_->watch = {shell.watch_memory_bytes, shell.watch_cpu_ns, shell.watch_processes};
-    BuildFds cgroups;
-    cgroups.cgroup_v1 = fds + 1;
+    BuildFds given;
+    given.cgroup_v1 = fds + 1;
+    given.mounts = given.cgroup_v1 + shell.cgroup_count;
+    given.mount_count = shell.mount_count;
     int init = -1;
-    JAIL_TRY(CloneInit(*spec_, cgroups, fds[0], Parent::kUs, &init));
+    JAIL_TRY(CloneInit(*spec_, given, fds[0], Parent::kUs, &init));
     Report report = {};
     report.kind = ReportKind::kCreated;
     SendReport(fds[0], report, &init, 1);
@@ -64,26 +69,9 @@ class Maker {
     _exit(127);
   }
 
-  // What guests may write to is no part of what a zygote sees: it might import from there.
-  Failure CoverWritable() const {
-    if (unshare(CLONE_NEWNS) < 0) return Fail(Stage::kMountNamespace);
-    for (uint32_t i = 0; i < spec_->mount_count; ++i) {
-      if (!(spec_->mounts[i].flags & kMountWritable)) continue;
-      const char* target = At(spec_, spec_->mounts[i].target);
-      struct stat info;
-      if (stat(target, &info) < 0) continue;
-      int covered = S_ISDIR(info.st_mode)
-                        ? sys::Mount("tmpfs", target, "tmpfs", sys::kMsRdonly | sys::kMsNosuid | sys::kMsNodev,
-                                     "size=4k,nr_inodes=2,mode=555")
-                        : sys::Mount("/dev/null", target, nullptr, sys::kMsBind, nullptr);
-      if (covered < 0) return Fail(Stage::kTree, target);
-    }
-    return kOk;
-  }
-
   Failure Become(const ExecBlock& exec, int control) const {
     (void)signal(SIGCHLD, SIG_DFL);
-    JAIL_TRY(CoverWritable());
+    if (unshare(CLONE_NEWNS) < 0) return Fail(Stage::kMountNamespace);  // whatever it mounts, jails do not see it
     if (setsid() < 0) return Fail(Stage::kDescriptors, "session");
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) return Fail(Stage::kDescriptors, "parent death signal");
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -7,9 +7,9 @@
 
 namespace cella::jail {
 
-inline constexpr int kControlFd = 3;  // where the launcher finds its end
-inline constexpr int kSessionFd = 3;  // where a program finds its session's socket, when it has one
-inline constexpr int kMaxMessageFds = 20;
+inline constexpr int kControlFd = 3;        // where the launcher finds its end
+inline constexpr int kSessionFd = 3;        // where a program finds its session's socket, when it has one
+inline constexpr int kMaxMessageFds = 160;  // a jail with as many mounts as there may be
 inline constexpr int kNamespaceCount = 7;
 inline constexpr int kEntryCount = kNamespaceCount + 1;  // with the Landlock ruleset
 
@@ -19,7 +19,7 @@ enum class RequestKind : uint32_t {
   kSignal = 3,  // to init: `signal` to the process group, or to every process of the guest
   kKill = 4,    // to init: the same with SIGKILL; kExited still follows
   kWatch = 5,   // to init: a run of the process group begins, or (0) has ended
-  kShell = 6,   // to a maker: one more jail. fds: the control socket of its init, then cgroup descriptors
+  kShell = 6,   // to a maker: one more jail. fds: the control socket of its init, cgroup descriptors, mounts
   kSpawn = 7,   // to a maker: a zygote. fds: exec memfd, the zygote's control socket
   kFork = 8,    // to a zygote: a copy of itself as a guest. fds: see ForkFd
   // to a zygote or init:
@@ -31,7 +31,9 @@ enum class RequestKind : uint32_t {
 
 // What distinguishes the jails of one maker.
 struct ShellSpec {
-  uint32_t cgroup_count;  // descriptors into which init writes "0"
+  uint32_t cgroup_count;   // descriptors into which init writes "0"
+  uint32_t mount_count;    // detached mounts: for /workspace if has_workspace, then for each mount point of the tree
+  uint32_t has_workspace;  // 0: /workspace is part of the scratch file system
   uint64_t scratch_bytes;
   uint64_t scratch_inodes;
   uint64_t watch_memory_bytes;
@@ -109,7 +111,8 @@ const char* StageText(Stage stage);
 enum class ReportKind : uint32_t {
   kCreated = 1,  // from a launcher or maker; fd: pidfd of init (or of the maker)
   kReady = 2,  // from init; fds: the workspace directory (absent when unconfined); for a session also what kFork wants:
-               // the namespaces, then the Landlock ruleset if there is one. From a maker or zygote: it serves
+               // the namespaces, then the Landlock ruleset if there is one. From a maker or zygote: it serves. From
+               // a launcher that only opens sources; fds: those
   kFailed = 3,    // stage and error say what; nothing runs
   kStarted = 4,   // the program was exec'ed; `pid` is its number inside
   kExited = 5,    // from init; from a zygote as an answer to kStatus

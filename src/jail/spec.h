@@ -29,6 +29,7 @@ enum SpecFlag : uint32_t {
   kDropToUid = 1u << 5,         // root without CAP_SYS_ADMIN: become host_uid first, then build as an ordinary user
   kMaker = 1u << 6,             // not one jail, but a process that makes many of the same tree
   kSession = 1u << 7,           // init serves several programs and reports what a zygote needs to fork into the jail
+  kOpenSources = 1u << 8,       // no jail: the sources of the mounts are handed over as detached mounts, in order
 };
 
 enum MountFlag : uint32_t {
@@ -36,6 +37,8 @@ enum MountFlag : uint32_t {
   kMountOptional = 1u << 1,  // a missing source is not an error
   kMountIdmapped = 1u << 2,  // the owner of the source appears as the guest, and new files belong to that owner
   kMountDevice = 1u << 3,    // a device node: keeps dev, gets noexec
+  kMountPoint = 1u << 4,     // of a maker: no source; each jail comes with a mount of its own for it
+  kMountOnFile = 1u << 5,    // that mount point is a file
 };
 
 struct MountEntry {

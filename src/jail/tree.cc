@@ -238,6 +238,11 @@ Failure Attach(int fd, bool is_dir, int root, const char* target) {
   return moved < 0 ? Fail(Stage::kAttach, target) : kOk;
 }
 
+void SetFileSystemIds(uint32_t uid, uint32_t gid) {
+  (void)syscall(SYS_setfsgid, gid);
+  (void)syscall(SYS_setfsuid, uid);
+}
+
 bool Below(const char* path, const char* directory) {
   size_t length = strlen(directory);
   return strncmp(path, directory, length) == 0 && path[length] == '/';
@@ -247,6 +252,30 @@ bool Below(const char* path, const char* directory) {
 bool IsLate(const JailSpec& spec, const char* target) {
   return Below(target, "/tmp") || Below(target, "/var/tmp") /* a link there */ || Below(target, "/dev/shm") ||
          (Below(target, "/workspace") && (spec.flags & kPrivateWorkspace));
+}
+
+Failure AddLate(int fd, const char* target, LateMounts* late) {
+  errno = E2BIG;
+  struct stat info;
+  if (late->count == kMaxMounts || fstat(fd, &info) < 0) return Fail(Stage::kOpenSource, target);
+  late->entries[late->count++] = {fd, S_ISDIR(info.st_mode), target};
+  return kOk;
+}
+
+// What a maker was given for this jail: no mount point stays empty, and nothing is left over.
+Failure TakeGiven(const JailSpec& spec, const BuildFds& fds, LateMounts* late) {
+  uint32_t taken = 0;
+  if (fds.mount_count > 0 && !(spec.flags & kPrivateWorkspace)) {
+    JAIL_TRY(AddLate(fds.mounts[taken++], "/workspace", late));
+  }
+  for (uint32_t i = 0; i < spec.mount_count; ++i) {
+    if (!(spec.mounts[i].flags & kMountPoint)) continue;
+    errno = EPROTO;
+    if (taken == fds.mount_count) return Fail(Stage::kRequest, "mounts");
+    JAIL_TRY(AddLate(fds.mounts[taken++], At(&spec, spec.mounts[i].target), late));
+  }
+  errno = EPROTO;
+  return taken == fds.mount_count ? kOk : Fail(Stage::kRequest, "mounts");
 }
 
 Failure EnterTree(int root) {
@@ -279,9 +308,22 @@ Failure EnterOwnMounts(const JailSpec& spec) {
   return kOk;
 }
 
+Failure OpenSources(const JailSpec& spec, int fds[kMaxMounts]) {
+  for (uint32_t i = 0; i < spec.mount_count; ++i) {
+    OpenMount source;
+    JAIL_TRY(OpenSource(spec, spec.mounts[i], &source));
+    errno = ENOENT;
+    if (source.fd < 0) return Fail(Stage::kOpenSource, At(&spec, spec.mounts[i].source));
+    fds[i] = source.fd;
+  }
+  return kOk;
+}
+
 Failure BuildTree(const JailSpec& spec) {
   OpenMount sources[kMaxMounts];
-  for (uint32_t i = 0; i < spec.mount_count; ++i) JAIL_TRY(OpenSource(spec, spec.mounts[i], &sources[i]));
+  for (uint32_t i = 0; i < spec.mount_count; ++i) {
+    if (!(spec.mounts[i].flags & kMountPoint)) JAIL_TRY(OpenSource(spec, spec.mounts[i], &sources[i]));
+  }
   // An unmasked /proc must stay in the tree, under the jail's own: the kernel allows a fresh /proc in a user
   // namespace only where a fully visible one is mounted already. The guest cannot uncover it.
   int host_proc = sys::OpenTree(AT_FDCWD, "/proc", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | sys::kAtRecursive);
@@ -303,25 +345,36 @@ Failure BuildTree(const JailSpec& spec) {
   JAIL_TRY(FillTree(spec, root));
   JAIL_TRY(Attach(host_proc, true, root, "/proc"));
   for (uint32_t i = 0; i < spec.mount_count; ++i) {
-    if (sources[i].fd < 0) continue;
-    JAIL_TRY(Attach(sources[i].fd, sources[i].is_dir, root, At(&spec, spec.mounts[i].target)));
+    const char* target = At(&spec, spec.mounts[i].target);
+    if (spec.mounts[i].flags & kMountPoint) {
+      // Below the scratch file system each jail makes its own.
+      if (IsLate(spec, target) || Below(target, "/workspace")) continue;
+      JAIL_TRY(MakeTarget(root, target, !(spec.mounts[i].flags & kMountOnFile)));
+    } else if (sources[i].fd >= 0) {
+      // On an idmapped workdir root is nobody: what is made there is made as the guest, and belongs to the owner.
+      const bool as_guest =
+          (spec.flags & kPrivileged) && !(spec.flags & kPrivateWorkspace) && Below(target, "/workspace");
+      if (as_guest) SetFileSystemIds(spec.host_uid, spec.host_gid);
+      Failure failure = Attach(sources[i].fd, sources[i].is_dir, root, target);
+      if (as_guest) SetFileSystemIds(0, 0);
+      if (failure) return failure;
+    }
   }
   JAIL_TRY(EnterTree(root));
   close(root);
   return kOk;
 }
 
-Failure TakeLate(const JailSpec& spec, LateMounts* late) {
+Failure TakeLate(const JailSpec& spec, const BuildFds& fds, LateMounts* late) {
+  JAIL_TRY(TakeGiven(spec, fds, late));
   for (uint32_t i = 0; i < spec.mount_count; ++i) {
     const char* target = At(&spec, spec.mounts[i].target);
-    if (!IsLate(spec, target)) continue;
+    if ((spec.mounts[i].flags & kMountPoint) || !IsLate(spec, target)) continue;
     // Recursive: what is mounted below it is locked to it in this namespace.
     int fd = sys::OpenTree(AT_FDCWD, target, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | sys::kAtRecursive);
     if (fd < 0 && errno == ENOENT && (spec.mounts[i].flags & kMountOptional)) continue;
     if (fd < 0) return Fail(Stage::kOpenSource, target);
-    struct stat info;
-    if (fstat(fd, &info) < 0) return Fail(Stage::kOpenSource, target);
-    late->entries[late->count++] = {fd, S_ISDIR(info.st_mode), target};
+    JAIL_TRY(AddLate(fd, target, late));
   }
   return kOk;
 }

@@ -66,6 +66,12 @@ int main() {
     RunUnconfined(*spec, cgroups, kControlFd);
   }
 
+  if (spec->flags & kOpenSources) {
+    Failure failure = HandOverSources(*spec, kControlFd);
+    if (failure) SendFailure(kControlFd, failure);
+    return failure ? 1 : 0;
+  }
+
   int init = -1;
   Failure failure =
       spec->flags & kMaker ? BuildMaker(spec, kControlFd, &init) : BuildJail(*spec, cgroups, kControlFd, &init);

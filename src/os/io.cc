@@ -13,7 +13,7 @@
 
 namespace cella::os {
 
-constexpr size_t kMaxFdsPerMessage = 32;
+constexpr size_t kMaxFdsPerMessage = 200;  // the kernel takes 253
 
 Result<Pipe> MakePipe() {
   int fds[2];

@@ -85,6 +85,19 @@ def test_a_mount_inside_the_workspace_is_no_change_of_it(run, data, tmp_path):
     assert (tmp_path / "out" / "mine").read_text() == "mine\n"
 
 
+def test_a_mount_inside_a_workdir(run, data, tmp_path):
+    workdir = tmp_path / "workdir"
+    workdir.mkdir()
+    owner = (12345, 12346) if IS_ROOT else (os.geteuid(), os.getegid())
+    if IS_ROOT:
+        os.chown(workdir, *owner)
+    result = run.shell("cat new/data/file", "--workdir", workdir, "--mount", f"{data}:/workspace/new/data")
+    assert (result["status"], result["stdout"]) == ("ok", "content\n"), result
+    made = [workdir / "new", workdir / "new" / "data"]
+    assert {(each.stat().st_uid, each.stat().st_gid) for each in made} == {owner}, "the places are made for the owner"
+    assert os.listdir(made[-1]) == []
+
+
 def test_several_mounts_and_one_inside_another(run, data, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "o").write_text("other\n")

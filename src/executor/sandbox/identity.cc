@@ -57,6 +57,13 @@ bool HasSysAdmin() {
 
 }  // namespace
 
+void BuildIdentity::Describe(jail::JailSpec* spec) const {
+  if (mode == BuildMode::kPrivileged) spec->flags |= jail::kPrivileged;
+  if (mode == BuildMode::kDropFirst) spec->flags |= jail::kDropToUid;
+  spec->host_uid = host_uid;
+  spec->host_gid = host_gid;
+}
+
 Result<BuildIdentity> ChooseIdentity(uint32_t number, uint32_t euid, uint32_t egid, bool has_sys_admin,
                                      std::string_view uid_map) {
   if (euid != 0) return BuildIdentity{BuildMode::kOrdinary, euid, egid};

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "jail/spec.h"
 
 namespace cella::executor {
 
@@ -18,6 +19,8 @@ struct BuildIdentity {
   BuildMode mode = BuildMode::kOrdinary;
   uint32_t host_uid = 0;
   uint32_t host_gid = 0;
+
+  void Describe(jail::JailSpec* spec) const;
 };
 
 // `number` tells concurrent jails of this machine apart; a process id will do.

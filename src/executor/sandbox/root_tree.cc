@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <string>
 
+#include "executor/launch_context.h"
+
 namespace cella::executor {
 namespace {
 
@@ -75,7 +77,7 @@ Status AddEtc(const language::Plan& plan, const Policy& policy, JailSpecBuilder*
   return {};
 }
 
-Status AddPolicyMount(const Mount& mount, JailSpecBuilder* builder) {
+Status CheckTarget(const Mount& mount) {
   std::filesystem::path target(mount.target);
   if (!target.is_absolute() || target.lexically_normal().native() != mount.target || mount.target.ends_with('/')) {
     return Err(ErrorCode::kInvalid, "mount target '{}' must be an absolute path without '..' or a trailing slash",
@@ -86,16 +88,24 @@ Status AddPolicyMount(const Mount& mount, JailSpecBuilder* builder) {
                                     "/lib", "/lib64", "/lib32", "/libx32"}) {
     if (mount.target == reserved) return Err(ErrorCode::kInvalid, "'{}' cannot be mounted over", mount.target);
   }
-  for (std::string_view reserved : {"/proc", "/dev", "/sys"}) {
+  for (std::string_view reserved : {"/proc", "/dev", "/sys", kRunnersInside}) {
     if (mount.target == reserved || mount.target.starts_with(std::string(reserved) + "/")) {
       return Err(ErrorCode::kInvalid, "'{}' cannot be mounted over", mount.target);
     }
   }
-  uint32_t flags = mount.mode == MountMode::kReadWrite ? jail::kMountWritable | jail::kMountIdmapped : 0u;
-  return builder->AddMount(mount.source, mount.target, flags);
+  return {};
+}
+
+uint32_t FlagsOf(const Mount& mount) {
+  return mount.mode == MountMode::kReadWrite ? jail::kMountWritable | jail::kMountIdmapped : 0u;
 }
 
 }  // namespace
+
+bool MountsDirectory(const Mount& mount) {
+  struct stat info;
+  return stat(mount.source.c_str(), &info) < 0 || S_ISDIR(info.st_mode);
+}
 
 Status DescribeRootTree(const language::Plan& plan, const Policy& policy, JailSpecBuilder* builder) {
   if (policy.rootfs.empty()) {
@@ -119,13 +129,28 @@ Status DescribeRootTree(const language::Plan& plan, const Policy& policy, JailSp
 
   // At their own paths, so that programs find what was configured into them.
   for (const std::string& directory : plan.visible) TRY_VOID(AddReadOnly(directory, 0, builder));
+  return {};
+}
 
+Status AddPolicyMounts(const Policy& policy, JailSpecBuilder* builder) {
   if (policy.workdir.empty()) {
     builder->spec().flags |= jail::kPrivateWorkspace;
   } else {
     TRY_VOID(builder->AddMount(policy.workdir, "/workspace", jail::kMountWritable | jail::kMountIdmapped));
   }
-  for (const Mount& mount : policy.mounts) TRY_VOID(AddPolicyMount(mount, builder));
+  for (const Mount& mount : policy.mounts) {
+    TRY_VOID(CheckTarget(mount));
+    TRY_VOID(builder->AddMount(mount.source, mount.target, FlagsOf(mount)));
+  }
+  return {};
+}
+
+Status AddMountPoints(const Policy& policy, JailSpecBuilder* builder) {
+  for (const Mount& mount : policy.mounts) {
+    TRY_VOID(CheckTarget(mount));
+    const uint32_t kind = jail::kMountPoint | (MountsDirectory(mount) ? 0u : uint32_t{jail::kMountOnFile});
+    TRY_VOID(builder->AddMount("", mount.target, FlagsOf(mount) | kind));
+  }
   return {};
 }
 

@@ -35,9 +35,7 @@ async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink&
   // Declared before the launch: the group is removed after everything in it is gone.
   os::Cgroup cgroup;
   CO_TRY(Launch launch, context_.TakeLaunch());
-  language::HostEnv host = context_.host;
-  host.guest_writable = GuestWritable(policy);  // nothing from there is run on the host
-  CO_TRY(language::Plan plan, MakePlan(context_.table, host, request, "/tmp"));
+  CO_TRY(language::Plan plan, MakePlan(context_.table, context_.HostFor(policy), request, "/tmp"));
   CO_TRY_VOID(CheckWorkdir(policy.workdir));
   CO_TRY(BuildIdentity identity, ChooseIdentity(static_cast<uint32_t>(getpid())));
   const bool private_workspace = policy.workdir.empty();
@@ -45,18 +43,16 @@ async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink&
 
   JailSpecBuilder builder;
   jail::JailSpec& spec = builder.spec();
-  if (identity.mode == BuildMode::kPrivileged) spec.flags |= jail::kPrivileged;
-  if (identity.mode == BuildMode::kDropFirst) spec.flags |= jail::kDropToUid;
+  identity.Describe(&spec);
   if (policy.network == Network::kHost) spec.flags |= jail::kHostNetwork;
   if (limits.strict_memory) spec.flags |= jail::kStrictMemory;
-  spec.host_uid = identity.host_uid;
-  spec.host_gid = identity.host_gid;
   spec.scratch_bytes = policy.limits.disk.value;
   // Every file costs the kernel about a kilobyte that no size limit of a tmpfs counts.
   spec.scratch_inodes = std::max<uint64_t>(1024, policy.limits.disk.value / 16384);
   spec.watch = limits.watch;
   builder.SetHostname("cella");
   CO_TRY_VOID(DescribeRootTree(plan, policy, &builder));
+  CO_TRY_VOID(AddPolicyMounts(policy, &builder));
 
   CO_TRY(cgroup, context_.MakeCgroup(limits.cgroup));
   CO_TRY_VOID(launch.Build(builder, cgroup));
@@ -80,17 +76,24 @@ async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink&
 
 async::Task<Result<std::shared_ptr<WarmEnvironment>>> SandboxExecutor::WarmUp(const SessionRequest& request,
                                                                               bool strict_memory) {
+  CO_TRY_VOID(CheckWorkdir(request.policy.workdir));
   // One at a time: whoever waits here finds what the one before has started.
   auto pass = co_await planning_.Enter();
-  const std::string key = PlanKey(request);
+  const std::vector<std::string> writable = GuestWritable(request.policy);
+  const std::string key = PlanKey(context_, request);
   auto found = environments_.find(key);
   if (found != environments_.end()) {
-    if (found->second->alive() && !found->second->plan().Stale()) co_return found->second;
-    environments_.erase(found);
+    const SessionPlan& plan = found->second->plan();
+    if (!found->second->alive() || plan.Stale()) {
+      environments_.erase(found);
+    } else if (!plan.Touches(writable)) {
+      co_return found->second;
+    }
   }
   CO_TRY(SessionPlan plan, PlanSession(context_, request, strict_memory, ++plans_));
-  const bool shareable = request.policy.workdir.empty() && request.policy.mounts.empty();
-  auto warm = co_await WarmEnvironment::Start(context_, std::move(plan), request.preload);
+  // Whoever may write to what an environment is made of has one of its own.
+  const bool shareable = !plan.Touches(writable);
+  auto warm = co_await WarmEnvironment::Start(context_, std::move(plan), request);
   // Those that nobody uses make room.
   if (environments_.size() >= kMaxIdleEnvironments) {
     std::erase_if(environments_, [](const auto& entry) { return entry.second.use_count() == 1; });
@@ -109,7 +112,7 @@ async::Task<Result<std::unique_ptr<SessionGuest>>> SandboxExecutor::Open(Session
   const bool interchangeable = policy.workdir.empty() && policy.mounts.empty();
   std::unique_ptr<Shell> shell;
   if (interchangeable) {
-    const std::string key = SessionPool::Key(request);
+    const std::string key = pool_.Key(request);
     SessionPool::Recipe recipe{*warm, limits, request};
     std::unique_ptr<SessionGuest> parked = pool_.TakeParked(key, recipe);
     if (parked) co_return std::move(parked);
@@ -119,7 +122,7 @@ async::Task<Result<std::unique_ptr<SessionGuest>>> SandboxExecutor::Open(Session
   auto pass = co_await starting_.Enter();
   if (!shell) {
     ShellLimits shell_limits{limits, policy.limits.disk.value};
-    auto made = co_await (*warm)->TakeShell(shell_limits);
+    auto made = co_await (*warm)->TakeShell(shell_limits, policy);
     if (!made) co_return std::unexpected(std::move(made.error()));
     shell = std::move(*made);
   }

@@ -10,6 +10,7 @@
 #include "executor/sandbox/guest_environment.h"
 #include "executor/sandbox/root_tree.h"
 #include "executor/workspace.h"
+#include "language/host_path.h"
 
 namespace cella::executor {
 namespace {
@@ -75,14 +76,24 @@ Result<language::Plan> PlanLanguage(const LaunchContext& context, const Policy& 
   options.python = policy.python;
   options.venv = policy.venv;
   options.rootfs = policy.rootfs;
-  options.host = context.host;
-  options.host.guest_writable = GuestWritable(policy);
+  options.host = context.HostFor(policy);
   return language::MakePlan(context.table, block, options);
 }
 
 bool SessionPlan::Shows(const std::string& directory) const {
   auto shows = [&](const std::string& shown) { return IsBelow(directory, shown); };
   return std::ranges::any_of(visible, shows) || IsBelow(directory, "/usr");
+}
+
+bool SessionPlan::Touches(const std::vector<std::string>& directories) const {
+  if (directories.empty()) return false;
+  std::vector<std::string> parts = visible;
+  parts.insert(parts.end(), {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"});
+  for (const auto& [name, interpreter] : interpreters) parts.push_back(interpreter.argv.front());
+  for (const std::string& directory : directories) {
+    if (language::LiesBelowAny(directory, parts)) return true;
+  }
+  return std::ranges::any_of(parts, [&](const auto& part) { return language::LiesBelowAny(part, directories); });
 }
 
 Environment SessionPlan::EnvironmentFor(const Policy& policy) const { return GuestEnvironment(base, merged, policy); }
@@ -94,7 +105,6 @@ bool SessionPlan::Stale() const {
 Result<SessionPlan> PlanSession(const LaunchContext& context, const SessionRequest& request, bool strict_memory,
                                 uint32_t number) {
   const Policy& policy = request.policy;
-  TRY_VOID(CheckWorkdir(policy.workdir));
   SessionPlan session;
   TRY(session.identity, ChooseIdentity(static_cast<uint32_t>(getpid()) + number));
 
@@ -125,12 +135,9 @@ Result<SessionPlan> PlanSession(const LaunchContext& context, const SessionReque
 
   jail::JailSpec& spec = session.tree.spec();
   spec.flags |= jail::kSession;
-  if (session.identity.mode == BuildMode::kPrivileged) spec.flags |= jail::kPrivileged;
-  if (session.identity.mode == BuildMode::kDropFirst) spec.flags |= jail::kDropToUid;
+  session.identity.Describe(&spec);
   if (policy.network == Network::kHost) spec.flags |= jail::kHostNetwork;
   if (strict_memory) spec.flags |= jail::kStrictMemory;
-  spec.host_uid = session.identity.host_uid;
-  spec.host_gid = session.identity.host_gid;
   session.tree.SetHostname("cella");
   TRY_VOID(DescribeRootTree(all, policy, &session.tree));
   TRY_VOID(session.tree.AddMount(context.runners, kRunnersInside, 0));
@@ -143,7 +150,7 @@ Result<SessionPlan> PlanSession(const LaunchContext& context, const SessionReque
   return session;
 }
 
-std::string PlanKey(const SessionRequest& request) {
+std::string PlanKey(const LaunchContext& context, const SessionRequest& request) {
   const Policy& policy = request.policy;
   std::string key;
   auto add = [&key](std::string_view part) {
@@ -153,12 +160,22 @@ std::string PlanKey(const SessionRequest& request) {
   add(policy.python);
   add(policy.venv);
   add(policy.rootfs);
-  add(policy.workdir);
   add(policy.network == Network::kHost ? "host" : "none");
+  // Where they are, not what they hold: a jail comes with its own.
   for (const Mount& mount : policy.mounts) {
-    add(mount.source);
     add(mount.target);
     add(mount.mode == MountMode::kReadWrite ? "rw" : "ro");
+    add(MountsDirectory(mount) ? "directory" : "file");
+  }
+  // Beside directories that guests may write to, a search for interpreters may come to another end.
+  add("host");
+  if (!GuestWritable(policy).empty()) {
+    const language::HostEnv beside = context.HostFor(policy);
+    const std::vector<std::string> asking = beside.ForAsking();
+    if (asking != context.host.ForAsking() || beside.DirectoryForAsking() != context.host.DirectoryForAsking()) {
+      for (const std::string& variable : asking) add(variable);
+      add(beside.DirectoryForAsking());
+    }
   }
   add("preload");
   for (const std::string& module : request.preload) add(module);

@@ -1,5 +1,6 @@
 // What a session's policy means on this machine: which interpreters, which root tree, which environment variables. The
-// same for all sessions of one policy (their limits aside), so it is made once and kept.
+// same for all sessions of one policy (their limits aside, and the directories of the host that each of them has), so
+// it is made once and kept.
 #pragma once
 
 #include <map>
@@ -19,7 +20,7 @@ namespace cella::executor {
 
 struct SessionPlan {
   BuildIdentity identity;
-  JailSpecBuilder tree;  // complete but for what is each jail's own
+  JailSpecBuilder tree;  // complete but for what is each jail's own: limits, workspace, mounts
   // Languages that keep state, and how their runners are started; what the machine lacks is absent.
   struct Interpreter {
     language::Plan plan;
@@ -34,6 +35,8 @@ struct SessionPlan {
   std::vector<std::pair<std::string, int64_t>> stamps;
 
   bool Stale() const;
+  // One of these directories holds, or lies in, what the interpreters consist of.
+  bool Touches(const std::vector<std::string>& directories) const;
   // A directory of the host is part of the root tree, at its own path.
   bool Shows(const std::string& directory) const;
   std::vector<std::string> visible;
@@ -48,7 +51,7 @@ Result<language::Plan> PlanLanguage(const LaunchContext& context, const Policy& 
 Result<SessionPlan> PlanSession(const LaunchContext& context, const SessionRequest& request, bool strict_memory,
                                 uint32_t number);
 
-// The same for two requests whose sessions can share a plan and a zygote.
-std::string PlanKey(const SessionRequest& request);
+// The same for two requests whose sessions can share a plan and a zygote, unless the plan touches what they may write.
+std::string PlanKey(const LaunchContext& context, const SessionRequest& request);
 
 }  // namespace cella::executor

@@ -19,9 +19,9 @@ std::string Number(double value) { return fmt::format("{};", value); }
 
 }  // namespace
 
-std::string SessionPool::Key(const SessionRequest& request) {
+std::string SessionPool::Key(const SessionRequest& request) const {
   const Limits& limits = request.policy.limits;
-  std::string key = PlanKey(request);
+  std::string key = PlanKey(context_, request);
   key += Number(static_cast<double>(limits.timeout.value.count()));
   key += Number(static_cast<double>(limits.cpu_time.value.count()));
   key += Number(static_cast<double>(limits.memory.value));
@@ -86,7 +86,7 @@ async::Task<bool> SessionPool::FillOne() {
     Recipe recipe = kind.recipe;
     auto pass = co_await starting_.Enter();
     ShellLimits limits{recipe.limits, recipe.request.policy.limits.disk.value};
-    auto shell = co_await recipe.warm->TakeShell(limits);
+    auto shell = co_await recipe.warm->TakeShell(limits, recipe.request.policy);
     if (!shell) {
       // Whoever asks next is told why.
       if (auto failed = kinds_.find(wanted); failed != kinds_.end()) failed->second.asked.clear();

@@ -36,7 +36,7 @@ class SessionPool {
     SessionRequest request;
   };
   // Sessions of equal keys are interchangeable.
-  static std::string Key(const SessionRequest& request);
+  std::string Key(const SessionRequest& request) const;
 
   // What there is of this kind, if anything. Counts as demand; `recipe` is for making more.
   std::unique_ptr<SandboxSession> TakeParked(const std::string& key, const Recipe& recipe);

@@ -3,6 +3,9 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <optional>
+
+#include "executor/sandbox/root_tree.h"
 
 namespace cella::executor {
 namespace {
@@ -13,6 +16,26 @@ async::Task<Result<std::unique_ptr<Shell>>> Finish(os::Cgroup cgroup, Launch lau
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   shell->ready = std::move(*ready);
   co_return std::move(shell);
+}
+
+// The directories of the host that one jail has for itself, as detached mounts. A launcher of its own opens them, since
+// a maker has no view of the host.
+struct Sources {
+  Launch launcher;
+  std::vector<UniqueFd> mounts;
+};
+
+async::Task<Result<Sources>> OpenSources(LaunchContext& context, const SessionPlan& plan, const Policy& policy) {
+  CO_TRY(Launch launcher, context.TakeLaunch());
+  JailSpecBuilder builder;
+  jail::JailSpec& spec = builder.spec();
+  plan.identity.Describe(&spec);
+  spec.flags |= jail::kOpenSources;
+  CO_TRY_VOID(AddPolicyMounts(policy, &builder));
+  CO_TRY_VOID(launcher.Build(builder, os::Cgroup()));
+  auto mounts = co_await launcher.WaitSources();
+  if (!mounts) co_return std::unexpected(std::move(mounts.error()));
+  co_return Sources{std::move(launcher), std::move(*mounts)};
 }
 
 }  // namespace
@@ -47,20 +70,32 @@ jail::ShellSpec ShellLimits::Spec() const {
   return spec;
 }
 
-async::Task<Result<std::unique_ptr<Shell>>> MakeShell(const LaunchContext& context, Launch& maker,
-                                                      const ShellLimits& limits) {
+async::Task<Result<std::unique_ptr<Shell>>> MakeShell(LaunchContext& context, const SessionPlan& plan, Launch& maker,
+                                                      const ShellLimits& limits, const Policy& policy) {
+  std::optional<Sources> sources;
+  if (!policy.workdir.empty() || !policy.mounts.empty()) {
+    auto opened = co_await OpenSources(context, plan, policy);
+    if (!opened) co_return std::unexpected(std::move(opened.error()));
+    sources.emplace(std::move(*opened));
+  }
   CO_TRY(os::Cgroup cgroup, context.MakeCgroup(limits.limits.cgroup));
   CO_TRY(CgroupDoors doors, DoorsOf(cgroup));
-  CO_TRY(Launch launch, maker.MakeShell(limits.Spec(), doors.fds));
+  jail::ShellSpec spec = limits.Spec();
+  spec.has_workspace = policy.workdir.empty() ? 0 : 1;
+  std::vector<UniqueFd> none;
+  CO_TRY(Launch launch, maker.MakeShell(spec, doors.fds, sources ? sources->mounts : none));
   auto shell = co_await Finish(std::move(cgroup), std::move(launch));
+  // By now it has left.
+  if (sources) co_await sources->launcher.End();
   co_return shell;
 }
 
 async::Task<Result<std::unique_ptr<Shell>>> BuildShell(LaunchContext& context, const SessionPlan& plan,
-                                                       const ShellLimits& limits) {
+                                                       const ShellLimits& limits, const Policy& policy) {
   CO_TRY(Launch launch, context.TakeLaunch());
   CO_TRY(os::Cgroup cgroup, context.MakeCgroup(limits.limits.cgroup));
   JailSpecBuilder builder = plan.tree;
+  CO_TRY_VOID(AddPolicyMounts(policy, &builder));
   const jail::ShellSpec shell_spec = limits.Spec();
   builder.spec().scratch_bytes = shell_spec.scratch_bytes;
   builder.spec().scratch_inodes = shell_spec.scratch_inodes;

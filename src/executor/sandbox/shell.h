@@ -42,11 +42,11 @@ struct ShellLimits {
   jail::ShellSpec Spec() const;
 };
 
-// `maker` is one that was built from the plan's tree.
-async::Task<Result<std::unique_ptr<Shell>>> MakeShell(const LaunchContext& context, Launch& maker,
-                                                      const ShellLimits& limits);
+// `maker` is one that was built from the plan's tree; the policy says which directories of the host its jail has.
+async::Task<Result<std::unique_ptr<Shell>>> MakeShell(LaunchContext& context, const SessionPlan& plan, Launch& maker,
+                                                      const ShellLimits& limits, const Policy& policy);
 // Without a maker.
 async::Task<Result<std::unique_ptr<Shell>>> BuildShell(LaunchContext& context, const SessionPlan& plan,
-                                                       const ShellLimits& limits);
+                                                       const ShellLimits& limits, const Policy& policy);
 
 }  // namespace cella::executor

@@ -2,15 +2,18 @@
 
 #include <nlohmann/json.hpp>
 
+#include "executor/sandbox/root_tree.h"
+
 namespace cella::executor {
 
 async::Task<Result<std::shared_ptr<WarmEnvironment>>> WarmEnvironment::Start(LaunchContext& context, SessionPlan plan,
-                                                                             std::vector<std::string> preload) {
-  std::shared_ptr<WarmEnvironment> warm(new WarmEnvironment(context, std::move(plan), std::move(preload)));
+                                                                             const SessionRequest& request) {
+  std::shared_ptr<WarmEnvironment> warm(new WarmEnvironment(context, std::move(plan), request.preload));
   if (!warm->plan_.no_fork.empty()) co_return warm;
   CO_TRY(Launch maker, context.TakeLaunch());
   JailSpecBuilder builder = warm->plan_.tree;
   builder.spec().flags |= jail::kMaker;
+  CO_TRY_VOID(AddMountPoints(request.policy, &builder));
   CO_TRY_VOID(maker.Build(builder, os::Cgroup()));
   auto ready = co_await maker.WaitReady(Confinement::kJail);
   if (ready) {
@@ -27,12 +30,13 @@ async::Task<Result<std::shared_ptr<WarmEnvironment>>> WarmEnvironment::Start(Lau
 
 bool WarmEnvironment::alive() { return !maker_ || !maker_->ended(); }
 
-async::Task<Result<std::unique_ptr<Shell>>> WarmEnvironment::TakeShell(const ShellLimits& limits) {
+async::Task<Result<std::unique_ptr<Shell>>> WarmEnvironment::TakeShell(const ShellLimits& limits,
+                                                                       const Policy& policy) {
   if (maker_) {
-    auto shell = co_await MakeShell(context_, *maker_, limits);
+    auto shell = co_await MakeShell(context_, plan_, *maker_, limits, policy);
     co_return shell;
   }
-  auto shell = co_await BuildShell(context_, plan_, limits);
+  auto shell = co_await BuildShell(context_, plan_, limits, policy);
   co_return shell;
 }
 

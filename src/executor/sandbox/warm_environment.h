@@ -1,5 +1,6 @@
 // One Python environment kept warm: a maker with the root tree, and in its world a zygote with the interpreter started
-// and the packages imported. Shared by the sessions of one plan; goes away with the last of them and the cache.
+// and the packages imported. Shared by the sessions of one plan, whatever directories of the host they have; goes away
+// with the last of them and the cache.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,7 @@ class WarmEnvironment {
   // Starts the maker; where none can be, the reason is in plan().no_fork and jails are built one by one. What the
   // context refers to outlives this.
   static async::Task<Result<std::shared_ptr<WarmEnvironment>>> Start(LaunchContext& context, SessionPlan plan,
-                                                                     std::vector<std::string> preload);
+                                                                     const SessionRequest& request);
 
   const SessionPlan& plan() const { return plan_; }
   // The zygote's own, and thus what a newborn has: no variable that a policy names.
@@ -31,7 +32,7 @@ class WarmEnvironment {
   // Its zygote serves.
   bool is_warm() const { return zygote_ && zygote_->alive(); }
 
-  async::Task<Result<std::unique_ptr<Shell>>> TakeShell(const ShellLimits& limits);
+  async::Task<Result<std::unique_ptr<Shell>>> TakeShell(const ShellLimits& limits, const Policy& policy);
 
   struct Newborn {
     std::shared_ptr<Zygote> zygote;

@@ -1,0 +1,170 @@
+"""Sessions of a server that have directories of the host for themselves: a workdir, mounts."""
+
+import os
+
+import pytest
+from pythons import make_venv
+from server import serve  # noqa: F401 (fixture)
+from support.cella import PYTHON
+from support.descendants import Family
+
+NO_POOL = {"sessions": {"pool_shells": 0, "pool_parked": 0}}
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    """Makes a directory of the host that holds one file with its own name."""
+
+    def make(name):
+        directory = tmp_path / name
+        directory.mkdir()
+        (directory / "name").write_text(name)
+        return directory
+
+    return make
+
+
+@pytest.fixture
+def server(serve, tmp_path):  # noqa: F811 (fixture)
+    return serve(config={"allow": {"mounts": [str(tmp_path)]}, **NO_POOL})
+
+
+def zygotes(server):
+    """How many there are. Their forks have their words, and are their children."""
+    family = Family(server.pid)
+    marked = {pid for pid, words in family.words.items() if b"--zygote" in words}
+    return len(marked - {child for pid in marked for child in family.children(pid)})
+
+
+def started(session):
+    return session.run("1")["isolation"]["start"]
+
+
+def test_sessions_with_directories_of_their_own_come_from_one_zygote(server, hosts):
+    client = server.client()
+    plain = client.open()
+    assert plain.value("1") == "1"
+    sessions = {name: client.open(workdir=str(hosts(name))) for name in ("a", "b", "c")}
+    for name, session in sessions.items():
+        assert session.value("open('name').read()") == repr(name)
+        assert session.value(f"open('made-{name}', 'w').write('x'); import os; sorted(os.listdir())") == repr(
+            [f"made-{name}", "name"]
+        )
+    assert {started(session) for session in (plain, *sessions.values())} == {"fork"}
+    assert zygotes(server) == 1
+    # None of them meets another's, by whatever path.
+    everywhere = "import os; sorted(f for d, _, fs in os.walk('/') if not d.startswith('/proc') for f in fs if 'made-' in f)"
+    assert plain.value(everywhere) == "[]"
+    assert sessions["b"].value(everywhere) == "['made-b']"
+    mounted = "[line.split()[4] for line in open('/proc/self/mountinfo') if line.split()[4].startswith('/workspace')]"
+    assert [session.value(mounted) for session in (plain, sessions["a"])] == ["['/workspace']"] * 2
+
+
+def test_what_a_session_makes_in_its_workdir_belongs_to_the_directorys_owner(server, hosts):
+    directory = hosts("mine")
+    session = server.client().open(workdir=str(directory), mounts=[{"source": str(hosts("other")), "target": "/workspace/in"}])
+    assert session.value("open('made', 'w').write('x'); open('in/name').read()") == "'other'"
+    session.delete().expect(204)
+    assert {entry.name for entry in directory.iterdir()} == {"name", "made", "in"}
+    assert {entry.stat().st_uid for entry in directory.iterdir()} == {os.getuid()}
+    assert list((directory / "in").iterdir()) == []
+
+
+def test_mounts_of_the_same_places_share_a_zygote_and_nothing_else(server, hosts, tmp_path):
+    client = server.client()
+    (tmp_path / "file").write_text("a file")
+    assert client.open().value("1") == "1"
+    plain = zygotes(server)
+    names = ("a", "b")
+    sessions = []
+    for name in names:
+        source = hosts(name)
+        (source / "deep").mkdir()
+        sessions.append(client.open(mounts=[
+            {"source": str(source), "target": "/data", "mode": "rw" if name == "a" else "ro"},
+            {"source": str(source), "target": "/again"},
+            {"source": str(tmp_path / "file"), "target": "/etc-file"},
+            {"source": str(source / "deep"), "target": "/data/deep", "mode": "rw"},
+            {"source": str(source), "target": "/tmp/late"},
+        ]))
+    for name, session in zip(names, sessions):
+        places = "[open(p + '/name').read() for p in ('/data', '/again', '/tmp/late')], open('/etc-file').read()"
+        assert session.value(places) == repr(([name] * 3, "a file"))
+        assert session.run("open('/data/new', 'w')")["status"] == ("ok" if name == "a" else "error")
+        assert session.run("open('/again/new', 'w')")["status"] == "error"
+        assert session.run("open('/data/deep/new', 'w')")["status"] == "ok"
+    assert zygotes(server) == plain + 2, "what may be written to differs"
+    third = client.open(mounts=[
+        {"source": str(tmp_path / "b" if at != "/etc-file" else tmp_path / "file"), "target": at, "mode": mode}
+        for at, mode in (("/data", "rw"), ("/again", "ro"), ("/etc-file", "ro"), ("/data/deep", "rw"), ("/tmp/late", "ro"))
+    ])
+    assert third.value("open('/data/name').read()") == "'b'"
+    assert zygotes(server) == plain + 2
+    # Nor do those without see even the places.
+    assert client.open().value("import os; [p for p in ('/data', '/again', '/etc-file') if os.path.exists(p)]") == "[]"
+
+
+def test_a_directory_that_was_replaced_is_not_the_old_one(server, hosts, tmp_path):
+    client = server.client()
+    hosts("place")
+    before = client.open(workdir=str(tmp_path / "place"))
+    (tmp_path / "place").rename(tmp_path / "moved")
+    (tmp_path / "place").mkdir()
+    (tmp_path / "place" / "name").write_text("new")
+    after = client.open(workdir=str(tmp_path / "place"))
+    assert (before.value("open('name').read()"), after.value("open('name').read()")) == ("'place'", "'new'")
+
+
+def test_as_many_mounts_as_are_allowed(server, hosts):
+    sources = [hosts(f"m{i}") for i in range(32)]
+    session = server.client().open(
+        workdir=str(hosts("w")), mounts=[{"source": str(s), "target": f"/m/{s.name}"} for s in sources]
+    )
+    assert session.value("import os; [open(f'/m/{n}/name').read() == n for n in os.listdir('/m')]") == repr([True] * 32)
+
+
+def test_a_directory_that_is_gone_is_told(server, hosts, tmp_path):
+    client = server.client()
+    assert client.open(workdir=str(hosts("there"))).value("1") == "1"
+    words = client.post("/v1/sessions", workdir=str(tmp_path / "gone"))
+    assert "gone" in words.error(words.status)["message"] and words.status in (400, 403, 404), words
+    words = client.post("/v1/sessions", mounts=[{"source": str(tmp_path / "gone"), "target": "/x"}])
+    assert "gone" in words.error(words.status)["message"] and words.status in (400, 403, 404), words
+
+
+def test_who_may_write_to_an_interpreter_has_no_part_in_the_zygote_of_others(serve, tmp_path):  # noqa: F811 (fixture)
+    """A guest with the project as its workdir can change the packages of the environment in it."""
+    project = tmp_path / "project"
+    project.mkdir()
+    environment = make_venv(PYTHON, project / ".venv")
+    (tmp_path / "beside").mkdir()
+    server = serve(config={"allow": {"whole_machine": True}, **NO_POOL})
+    client = server.client()
+    assert client.open().value("1") == "1"
+    before = zygotes(server)
+    plain = client.open(venv=str(environment))
+    assert started(plain) == "fork" and zygotes(server) == before + 1
+    beside = client.open(venv=str(environment), workdir=str(tmp_path / "beside"))
+    assert started(beside) == "fork" and zygotes(server) == before + 1
+    inside = client.open(venv=str(environment), workdir=str(project))
+    assert started(inside) != "fork", "it would import what its guest writes"
+    assert inside.value("import sys; sys.prefix") == repr(str(environment))
+    assert plain.value("1") == "1" and zygotes(server) == before + 1
+
+
+def test_nothing_runs_on_the_host_that_guests_of_other_sessions_may_have_written(serve, tmp_path):  # noqa: F811 (fixture)
+    tools, trace = tmp_path / "tools", tmp_path / "trace"
+    tools.mkdir()
+    trap = tools / "python3"
+    trap.write_text(f"#!/bin/sh\necho ran >> {trace}\nexec {PYTHON} \"$@\"\n")
+    trap.chmod(0o755)
+    path = f"{tools}:/usr/local/bin:/usr/bin:/bin"
+    config = {"policy": {"python": ""}, **NO_POOL}
+    first = serve(config=config, with_env={"PATH": path, "XDG_CACHE_HOME": str(tmp_path / "first")})
+    assert first.client().open().value("1") == "1"
+    assert trace.exists(), "the trap does not work even where nobody forbids it"
+    trace.unlink()
+    server = serve(config={"allow": {"mounts": [str(tools)]}, **config}, with_env={"PATH": path, "XDG_CACHE_HOME": str(tmp_path / "second")})
+    assert server.client().open().value("1") == "1"
+    assert server.client().post("/v1/run", code="print(1)").expect(200)["stdout"] == "1\n"
+    assert not trace.exists()
