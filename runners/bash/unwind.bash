@@ -46,6 +46,7 @@ __cella_settle() {
     builtin read -t 0.001 -u 243
   done
   exec 243<&-
+  __cella_last_signals=$__cella_signals # there may be one more
 }
 
 # The ERR trap comes just before `set -e` would end the shell, under the same conditions. A cell's own trap goes in

@@ -66,10 +66,12 @@ function noted() {
   return count;
 }
 
-// After a frame that came when so many had been noted: the signal that follows it must not hit the next run.
+// After a frame that came when so many had been noted: the signal that follows it must not hit the next run. Returns
+// whether it came.
 function settle(before) {
   const end = Date.now() + SETTLE_MS;
   while (isHeld && count === before && !take() && Date.now() < end) nap(1);
+  return count !== before;
 }
 
 function tellListeners() {

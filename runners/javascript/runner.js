@@ -21,6 +21,7 @@ class Session {
     this.valueLimit = 0;
     this.current = null; // the run that is under way
     this.last = null; // that one, or the one before
+    this.isSignalDue = false; // a frame came to interrupt that, and no SIGINT yet
     this.queue = [];
     this.replies = []; // who waits for an input_reply
     this.watchdog = new Watchdog(() => this.interruptAwaited());
@@ -83,6 +84,8 @@ class Session {
     const frame = this.queue.shift();
     if (!frame) return;
     const file = frame.file || `<cell ${frame.number}>`;
+    if (this.isSignalDue) interrupts.settle(this.last.signals); // it was sent before this run was
+    this.isSignalDue = false;
     const run = {
       id: frame.run, input: !!frame.input, source: values.nameSource(file, frame.code), over: false,
       signals: interrupts.noted(),
@@ -128,7 +131,7 @@ class Session {
 
   receiveInterrupt(id) {
     if (!this.last || this.last.id !== id) return;
-    interrupts.settle(this.last.signals);
+    this.isSignalDue = !interrupts.settle(this.last.signals);
     this.last.signals = interrupts.noted();
     if (!this.last.over) this.interruptAwaited();
   }

@@ -18,8 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// After SIGINT, before SIGKILL.
-constexpr auto kGrace = 250ms;
+// After a cancel, for a sink that does not take what is left.
+constexpr auto kAbandonAfter = 250ms;
 constexpr auto kPollStart = 5ms;
 // After SIGKILL to everything inside, before the jail itself is killed from outside.
 constexpr auto kKillPatience = 2s;
@@ -110,7 +110,7 @@ async::Task<Result<GuestRun::End>> GuestRun::Watch(async::Event& program_started
         // First the polite way: a program may still print what it was doing.
         launch_.Signal(SIGINT, group_);
         ending = true;
-        deadline = now + kGrace;
+        deadline = now + kInterruptGrace;
       }
     }
     async::TimePoint next = std::min(deadline, cpu_check);
@@ -186,7 +186,7 @@ async::Task<Result<GuestRun::End>> GuestRun::RunCommand(GuestRunOptions& options
   auto abandon = [&]() -> async::Task<void> {
     bool cancelled = co_await cancel_.Wait();
     if (!cancelled) co_return;
-    (void)co_await async::SleepUntil(async::Clock::now() + kGrace);
+    (void)co_await async::SleepUntil(async::Clock::now() + kAbandonAfter);
     abandoned_ = true;
     output.Cancel();
   };

@@ -195,6 +195,8 @@ void Launch::WatchRun(int group) { Send(jail::RequestKind::kWatch, 0, group); }
 
 void Launch::AskForEntry() { Send(jail::RequestKind::kLend, 0, 0); }
 
+void Launch::AskForEcho() { Send(jail::RequestKind::kEcho, 0, 0); }
+
 void Launch::KillInit() {
   if (init_) (void)init_->Signal(SIGKILL);
   if (launcher_) (void)launcher_->Signal(SIGKILL);

@@ -1,6 +1,7 @@
 // Which mechanism enforces each limit here, and a refusal where none does.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +16,10 @@
 namespace cella::executor {
 
 enum class Confinement { kJail, kNone };
+
+// After SIGINT, before SIGKILL. Only code that does not listen waits so long, and a busy machine may keep a listener
+// from answering for a while.
+inline constexpr auto kInterruptGrace = std::chrono::seconds(1);
 
 struct LimitPlan {
   os::CgroupLimits cgroup;

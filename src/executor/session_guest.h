@@ -48,8 +48,8 @@ class SessionGuest {
 
   // Emits the events of one run, without started and finished.
   virtual async::Task<Result<CellEnd>> Run(Cell cell, EventSink& sink) = 0;
-  // SIGINT to what runs, or is being prepared to: the code may catch it, and state is kept. False: nothing does.
-  virtual bool Interrupt() = 0;
+  // SIGINT to what runs, or is being prepared to: the code may catch it, and state is kept.
+  virtual void Interrupt() = 0;
   // Ends what runs: SIGINT, a grace, then SIGKILL and the state from before.
   virtual void Cancel() = 0;
   // To the code that waits for input; nothing: there is no more.

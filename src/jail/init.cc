@@ -104,7 +104,7 @@ class Init {
           (void)kill(-request.group, SIGKILL);
         } else {
           KillAll();
-          if (session_) ReportKilled();
+          if (session_) Tell(ReportKind::kKilled);
         }
         break;
       case RequestKind::kWatch: WatchRun(request.group); break;
@@ -114,6 +114,7 @@ class Init {
         }
         break;
       case RequestKind::kLend: Lend(); break;
+      case RequestKind::kEcho: Tell(ReportKind::kEchoed); break;
       default: SendFailure(fds_.control, {Stage::kRequest, EPROTO, "request"}); break;
     }
     for (int i = 0; i < count; ++i) close(fds[i]);
@@ -127,9 +128,9 @@ class Init {
     }
   }
 
-  void ReportKilled() const {
+  void Tell(ReportKind kind) const {
     Report report = {};
-    report.kind = ReportKind::kKilled;
+    report.kind = kind;
     SendReport(fds_.control, report, nullptr, 0);
   }
 

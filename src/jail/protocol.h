@@ -27,6 +27,7 @@ enum class RequestKind : uint32_t {
   kStatus = 10,  // to a zygote: how the one with this tag ended; kExited follows, with an error if nobody knows
   kLend = 11,    // to the init of a session: the descriptors for kFork once more; kLent follows
   kNudge = 12,   // to init: SIGURG to the leader of the process group alone
+  kEcho = 13,    // to init: kEchoed follows, when what was asked before is done
 };
 
 // What distinguishes the jails of one maker.
@@ -119,7 +120,8 @@ enum class ReportKind : uint32_t {
   kForked = 6,    // from a zygote; fd: pidfd
   kKilled = 8,    // from the init of a session: everybody got SIGKILL
   kBreached = 7,  // from init: a watched limit was passed, and the group of the run was killed for it
-  kLent = 9,      // from the init of a session; fds: the namespaces, then the Landlock ruleset if there is one
+  kEchoed = 10,
+  kLent = 9,  // from the init of a session; fds: the namespaces, then the Landlock ruleset if there is one
 };
 
 // Why init ended the guest by itself.

@@ -146,7 +146,9 @@ async::Task<executor::CellEnd> Session::RunBlocks(RunInput& input, const std::st
 }
 
 void Session::Interrupt() {
-  if (busy_ && !guest_->Interrupt()) interrupted_ = true;
+  if (!busy_) return;
+  interrupted_ = true;
+  guest_->Interrupt();
 }
 
 void Session::Cancel() {

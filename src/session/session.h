@@ -63,7 +63,8 @@ class Session {
   // in the Result, and so is a refusal (kRejected). kExhausted: too many wait; kClosed: the session is.
   async::Task<Result<RunResult>> Run(RunInput input, executor::EventSink* sink = nullptr);
 
-  // All three are for the run that is on, and do nothing without one.
+  // All three are for the run that is on, and do nothing without one. Of one with several blocks no further one begins,
+  // even if the code catches the interrupt.
   void Interrupt();
   void Cancel();
   async::Task<Status> Reply(std::optional<std::string> text) { return guest_->Reply(std::move(text)); }
@@ -103,7 +104,7 @@ class Session {
   bool closing_ = false;
   bool ended_ = false;
   bool cancelled_ = false;    // the run that is on
-  bool interrupted_ = false;  // the same, when none of its blocks was running
+  bool interrupted_ = false;  // no further block of it begins
   async::Event closing_event_;
   std::string closed_because_;
 };

@@ -125,6 +125,32 @@ def test_an_interrupt_ends_a_sleep_that_began_after_it_came(open_session):
     assert session.ask(code="x")["result"]["value"] == "1"
 
 
+NAPS = {
+    "python": "import time; print('on', flush=True); time.sleep({})",
+    "javascript": "console.log('on'); require('child_process').execSync('sleep {}')",
+    "bash": "echo on; sleep {}",
+}
+
+
+@pytest.mark.parametrize("language", NAPS)
+def test_an_interrupt_that_is_held_up_does_not_meet_the_next_run(open_session, language):
+    """The jail's init sends the signal, at its own pace: here it is stopped until the next run would be on."""
+    session = open_session()
+    session.run("1")
+    init = SessionTree(session.pid).inits[0]
+    first = session.send(code=NAPS[language].format(0.5), language=language, events=True)
+    while session.answer(first)["event"]["type"] != "stdout":
+        pass
+    os.kill(init, signal.SIGSTOP)
+    try:
+        assert session.ask(op="interrupt").get("ok") is True
+        second = session.send(code=NAPS[language].format(1), language=language)
+        time.sleep(1.0)
+    finally:
+        os.kill(init, signal.SIGCONT)
+    assert session.answer(second)["result"]["status"] == "ok"
+
+
 def test_operations_wait_for_their_turn(open_session):
     session = open_session()
     session.send(code="x = 'early'")

@@ -113,6 +113,7 @@ class Session:
         run, signals = self.last_run
         if run is not None and frame.get("run") == run:
             self.interrupts.settle(signals)
+            self.last_run = run, self.interrupts.count  # there may be one more
 
     def _run(self, frame):
         begin = process_time_ns()

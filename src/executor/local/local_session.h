@@ -15,10 +15,7 @@ class LocalSession : public SessionGuest {
   LocalSession(LocalExecutor& executor, async::Loop& loop, LocalScratch scratch, SessionRequest request);
 
   async::Task<Result<CellEnd>> Run(Cell cell, EventSink& sink) override;
-  bool Interrupt() override {
-    Cancel();
-    return true;
-  }
+  void Interrupt() override { Cancel(); }
   void Cancel() override;
   async::Task<Status> Reply(std::optional<std::string> text) override;
   async::Task<Result<std::string>> Ask(const std::string& language, language::Question question, std::string code,

@@ -18,8 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 using Arrival = language::RunnerChannel::Arrival;
 
-// After SIGINT, before SIGKILL.
-constexpr auto kGrace = 250ms;
 // After SIGINT, before the first signal that wakes an interpreter which was about to block when it came; each further
 // one comes after twice the time.
 constexpr auto kFirstNudge = 20ms;
@@ -95,12 +93,16 @@ void CellRun::Interrupt() {
 void CellRun::DeliverInterrupt(async::TimePoint now) {
   if (now < read_by_ && runner_.channel.HasUnread()) {
     interrupt_at_ = now + kUnreadPause;
+    young_until_ = now + kYoung;
     return;
   }
   read_by_ = async::TimePoint::min();
   interrupt_at_ = async::TimePoint::max();
   runner_.channel.SendNow(language::EncodeInterrupt(run_id_));  // else the signal alone must do
-  if (int group = Group(); group > 1) parts_.launch.Signal(SIGINT, group);
+  if (int group = Group(); group > 1) {
+    parts_.launch.Signal(SIGINT, group);
+    signalled_ = true;
+  }
   if (sleepy_) {
     nudge_pause_ = kFirstNudge;
     nudge_at_ = now + nudge_pause_;
@@ -170,7 +172,7 @@ void CellRun::Escalate(async::TimePoint now) {
     cpu_check_ = async::TimePoint::max();
     DeliverInterrupt(now);
     ending_ = true;
-    deadline_ = now + kGrace;
+    deadline_ = now + kInterruptGrace;
   }
 }
 
@@ -250,6 +252,7 @@ void CellRun::TakeReports() {
       killed_ = true;
       cpu_check_ = async::TimePoint::max();
     }
+    if (report.kind == jail::ReportKind::kEchoed) echoed_ = true;
     if (report.kind == jail::ReportKind::kExited) {
       if (!runner_.zygote && report.tag == runner_.tag) {
         end_.wait_status = report.wait_status;
@@ -299,7 +302,7 @@ async::Task<void> CellRun::HandOver() {
 // The runner is not one any more: its socket closed a moment before it ended, or it never will by itself.
 async::Task<void> CellRun::AwaitEnd() {
   HoldOutput(true);
-  const async::TimePoint patience = async::Clock::now() + kGrace;
+  const async::TimePoint patience = async::Clock::now() + kInterruptGrace;
   const async::TimePoint last = patience + kKillPatience;
   auto ended = [this] {
     return end_.jail_gone || end_.wait_status || (runner_.pidfd && os::HasEnded(runner_.pidfd.get()));
@@ -317,6 +320,21 @@ async::Task<void> CellRun::AwaitEnd() {
   }
   // Why it was killed is told before it is killed, but may not have been read yet.
   if (!end_.jail_gone) TakeReports();
+}
+
+// Init sends our signals, at its own pace: one that is still to come must not meet the next run.
+async::Task<void> CellRun::AwaitSignals() {
+  HoldOutput(true);
+  parts_.launch.AskForEcho();
+  const async::TimePoint last = async::Clock::now() + kKillPatience;
+  while (!echoed_ && !end_.jail_gone && !process_ended_ && async::Clock::now() < last) {
+    parts_.ready.SetDeadline(last);
+    auto keys = co_await parts_.ready.Wait();
+    for (int key : keys) {
+      if (key == kKeyControl) TakeReports();
+      if (key == kKeyProcess) process_ended_ = true;
+    }
+  }
 }
 
 async::Task<Result<RunEnd>> CellRun::Run(const language::RunnerCell& cell, std::chrono::nanoseconds timeout) {
@@ -368,7 +386,11 @@ async::Task<Result<RunEnd>> CellRun::Run(const language::RunnerCell& cell, std::
       if (end_.done || end_.broke_protocol) break;
     }
   }
-  if (!end_.done) co_await AwaitEnd();
+  if (!end_.done) {
+    co_await AwaitEnd();
+  } else if (signalled_) {
+    co_await AwaitSignals();
+  }
   // What the code wrote is in the pipes; what others go on writing is not waited for.
   ReadOutput(parts_.out, Stream::kStdout, kLargestPipe);
   ReadOutput(parts_.err, Stream::kStderr, kLargestPipe);

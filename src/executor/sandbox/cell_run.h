@@ -84,6 +84,7 @@ class CellRun {
   void TakeReports();
   void HoldOutput(bool hold);
   async::Task<void> AwaitEnd();
+  async::Task<void> AwaitSignals();
   async::Task<void> HandOver();
   int Group();
 
@@ -102,6 +103,8 @@ class CellRun {
   std::chrono::nanoseconds nudge_pause_{};
   async::TimePoint read_by_ = async::TimePoint::max();  // after that the runner is taken to have read the run
   bool sending_ = false;                                // the run itself
+  bool signalled_ = false;                              // SIGINT was asked for
+  bool echoed_ = false;                                 // and sent
   bool ending_ = false;                                 // SIGINT was sent, or is sent as soon as the run was read
   bool killed_ = false;                                 // SIGKILL was sent
   bool over_ = false;                                   // the runner ended, or the jail did

@@ -322,12 +322,11 @@ async::Task<CellEnd> SandboxSession::Judge(const std::string& language, RunEnd e
   co_return cell;
 }
 
-bool SandboxSession::Interrupt() {
-  if (!interruptible_ || (running_ != nullptr && running_->is_over())) return false;
+void SandboxSession::Interrupt() {
+  if (!interruptible_ || (running_ != nullptr && running_->is_over())) return;
   interrupt_asked_ = true;
   if (running_ != nullptr) running_->Interrupt();
   if (cancel_program_ != nullptr) cancel_program_->Set();
-  return true;
 }
 
 void SandboxSession::Cancel() {

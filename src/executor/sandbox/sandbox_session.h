@@ -35,7 +35,7 @@ class SandboxSession : public SessionGuest {
   bool IsFresh();
 
   async::Task<Result<CellEnd>> Run(Cell cell, EventSink& sink) override;
-  bool Interrupt() override;
+  void Interrupt() override;
   void Cancel() override;
   async::Task<Status> Reply(std::optional<std::string> text) override;
   async::Task<Result<std::string>> Ask(const std::string& language, language::Question question, std::string code,

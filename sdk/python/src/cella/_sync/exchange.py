@@ -217,7 +217,7 @@ class Exchanges:
     def broken(self, error: Exception) -> CellaError:
         if self._server is not None:
             # The kernel closes the connections of a process before it tells of its end.
-            died = self._server.error(0.0 if isinstance(error, TimeoutError) else 0.25)
+            died = self._server.error(0.0 if isinstance(error, TimeoutError) else 1.0)
             if died is not None:
                 return died
         why = "it took too long" if isinstance(error, TimeoutError) else str(error) or "it ended without an answer"
