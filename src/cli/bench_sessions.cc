@@ -2,10 +2,13 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <thread>
 
 #include "async/task_group.h"
+#include "base/scope_exit.h"
 #include "cli/bench_floor.h"
 #include "session/engine.h"
 #include "session/session.h"
@@ -25,6 +28,7 @@ struct Tier {
   BenchRow row;
   executor::PoolLimits pool;
   std::unique_ptr<session::Engine> engine;
+  std::string workdir = {};
 };
 
 class SessionMeter {
@@ -43,6 +47,14 @@ class SessionMeter {
       CO_TRY(auto engine, session::MakeEngine(loop_, ExecutorKind::kSandbox, pool));
       tiers.push_back({{name + label_, note, {}, "", kFloorOfNew + label_}, pool, std::move(engine)});
     }
+    std::string workdir = std::filesystem::temp_directory_path() / "cella-bench-XXXXXX";
+    if (mkdtemp(workdir.data()) == nullptr) co_return SysErr(errno, "make a directory '{}'", workdir);
+    ScopeExit remove([&] { std::filesystem::remove_all(workdir); });
+    CO_TRY(auto engine, session::MakeEngine(loop_, ExecutorKind::kSandbox));
+    tiers.push_back({{"new session: with a workdir" + label_, "jail, mount and fork", {}, "", kFloorOfNew + label_},
+                     {},
+                     std::move(engine),
+                     workdir});
     auto measured = co_await MeasureAll(tiers, bench);
     for (Tier& tier : tiers) co_await tier.engine->executor->Close();
     co_return measured;
@@ -108,7 +120,9 @@ class SessionMeter {
   // From nothing to the first result.
   async::Task<Result<double>> Measure(Tier& tier, BenchRow* close) {
     auto start = async::Clock::now();
-    auto session = co_await Session::Open(loop_, *tier.engine->executor, Options());
+    session::SessionOptions options = Options();
+    options.request.policy.workdir = tier.workdir;
+    auto session = co_await Session::Open(loop_, *tier.engine->executor, std::move(options));
     if (!session) co_return std::unexpected(std::move(session.error()));
     auto ran = co_await RunCode(**session, "1 + 1");
     double took = Since(start);

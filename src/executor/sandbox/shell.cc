@@ -18,24 +18,15 @@ async::Task<Result<std::unique_ptr<Shell>>> Finish(os::Cgroup cgroup, Launch lau
   co_return std::move(shell);
 }
 
-// The directories of the host that one jail has for itself, as detached mounts. A launcher of its own opens them, since
-// a maker has no view of the host.
-struct Sources {
-  Launch launcher;
-  std::vector<UniqueFd> mounts;
-};
-
-async::Task<Result<Sources>> OpenSources(LaunchContext& context, const SessionPlan& plan, const Policy& policy) {
-  CO_TRY(Launch launcher, context.TakeLaunch());
+// Opens the directories of the host that one jail has for itself, as detached mounts: a maker has no view of the host.
+Result<Launch> StartOpening(LaunchContext& context, const SessionPlan& plan, const Policy& policy) {
+  TRY(Launch opener, context.TakeLaunch());
   JailSpecBuilder builder;
-  jail::JailSpec& spec = builder.spec();
-  plan.identity.Describe(&spec);
-  spec.flags |= jail::kOpenSources;
-  CO_TRY_VOID(AddPolicyMounts(policy, &builder));
-  CO_TRY_VOID(launcher.Build(builder, os::Cgroup()));
-  auto mounts = co_await launcher.WaitSources();
-  if (!mounts) co_return std::unexpected(std::move(mounts.error()));
-  co_return Sources{std::move(launcher), std::move(*mounts)};
+  plan.identity.Describe(&builder.spec());
+  builder.spec().flags |= jail::kOpenSources;
+  TRY_VOID(AddPolicyMounts(policy, &builder));
+  TRY_VOID(opener.Build(builder, os::Cgroup()));
+  return opener;
 }
 
 }  // namespace
@@ -72,21 +63,25 @@ jail::ShellSpec ShellLimits::Spec() const {
 
 async::Task<Result<std::unique_ptr<Shell>>> MakeShell(LaunchContext& context, const SessionPlan& plan, Launch& maker,
                                                       const ShellLimits& limits, const Policy& policy) {
-  std::optional<Sources> sources;
+  std::optional<Launch> opener;
   if (!policy.workdir.empty() || !policy.mounts.empty()) {
-    auto opened = co_await OpenSources(context, plan, policy);
-    if (!opened) co_return std::unexpected(std::move(opened.error()));
-    sources.emplace(std::move(*opened));
+    CO_TRY(Launch started, StartOpening(context, plan, policy));
+    opener.emplace(std::move(started));
   }
   CO_TRY(os::Cgroup cgroup, context.MakeCgroup(limits.limits.cgroup));
   CO_TRY(CgroupDoors doors, DoorsOf(cgroup));
+  std::vector<UniqueFd> mounts;
+  if (opener) {
+    auto opened = co_await opener->WaitSources();
+    if (!opened) co_return std::unexpected(std::move(opened.error()));
+    mounts = std::move(*opened);
+  }
   jail::ShellSpec spec = limits.Spec();
   spec.has_workspace = policy.workdir.empty() ? 0 : 1;
-  std::vector<UniqueFd> none;
-  CO_TRY(Launch launch, maker.MakeShell(spec, doors.fds, sources ? sources->mounts : none));
+  CO_TRY(Launch launch, maker.MakeShell(spec, doors.fds, mounts));
+  mounts.clear();
   auto shell = co_await Finish(std::move(cgroup), std::move(launch));
-  // By now it has left.
-  if (sources) co_await sources->launcher.End();
+  if (opener) co_await opener->End();  // it has left meanwhile
   co_return shell;
 }
 
