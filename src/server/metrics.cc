@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace cella::server {
 namespace {
@@ -45,7 +46,8 @@ void Metrics::Answered(int status) {
 std::string Metrics::Render(const Gauges& gauges) const {
   std::string out;
   Line(&out, "cella_sessions", "gauge", "Sessions that are alive.", gauges.sessions);
-  Line(&out, "cella_runs_running", "gauge", "Runs that are on.", gauges.running);
+  const uint64_t over = std::accumulate(runs_.begin(), runs_.end(), uint64_t{0}) + gauges.queued;
+  Line(&out, "cella_runs_running", "gauge", "Runs that are on.", runs_accepted_ - std::min(over, runs_accepted_));
   Line(&out, "cella_runs_queued", "gauge", "Runs that wait for the one before them.", gauges.queued);
   Line(&out, "cella_connections", "gauge", "Open connections.", gauges.connections);
   Line(&out, "cella_zygotes", "gauge", "Warm interpreters that sessions are forked from.", gauges.ready.zygotes);

@@ -26,6 +26,7 @@ class Histogram {
 class Metrics {
  public:
   void SessionOpened(std::chrono::nanoseconds took) { session_start_.Add(took); }
+  // Every run that is accepted also ends.
   void RunAccepted() { ++runs_accepted_; }
   void RunEnded(RunStatus status, std::chrono::nanoseconds took);
   void Answered(int status);
@@ -33,7 +34,6 @@ class Metrics {
   // What others count.
   struct Gauges {
     size_t sessions = 0;
-    size_t running = 0;
     size_t queued = 0;
     size_t connections = 0;
     executor::Readiness ready;

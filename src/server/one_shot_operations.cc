@@ -236,8 +236,8 @@ class BatchRunner {
     on_.insert(session->get());
     auto result = co_await (*session)->Run(std::move(input));
     on_.erase(session->get());
+    hub_.metrics.RunEnded(result ? result->outcome.status : RunStatus::kRejected, async::Clock::now() - start);
     if (result) {
-      hub_.metrics.RunEnded(result->outcome.status, async::Clock::now() - start);
       co_await RecordRun(hub_, "run.batch", call_.client, *result, hash);
     }
     co_await (*session)->Close();

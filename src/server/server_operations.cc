@@ -18,7 +18,6 @@ async::Task<void> ShowMetrics(Hub& hub, Call& call) {
   Metrics::Gauges gauges;
   gauges.sessions = hub.sessions.size();
   for (const auto& session : hub.sessions.All()) {
-    gauges.running += session->engine().is_busy() ? 1 : 0;
     gauges.queued += session->engine().waiting();
     gauges.memory += session->engine().MemoryUsed().value_or(0);
   }

@@ -418,6 +418,7 @@ def test_a_batch_ends_with_its_client(serve):
     with client.stream("POST", "/v1/batch", snippets=[{"code": "1"}, {"code": "import time; time.sleep(600)"}]) as lines:
         assert next(iter(lines))["index"] == 0
         assert wait_until(lambda: "\ncella_runs_accepted_total 2\n" in seen(), 10), seen()  # it may be about to begin
+        assert "\ncella_runs_running 1\n" in seen()
     assert wait_until(lambda: 'cella_runs_total{status="cancelled"} 1' in seen(), 10), seen()
 
 
