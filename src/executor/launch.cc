@@ -82,7 +82,8 @@ async::Task<Result<Launch::Told>> Launch::NextOfBuild() {
     bool readable = co_await control_.Readable();
     if (!readable) co_return Err(ErrorCode::kClosed, "cancelled while the jail was built");
     Told told;
-    auto message = os::ReceiveMessage(control_.fd(), std::as_writable_bytes(std::span(&told.report, 1)));
+    auto buffer = std::as_writable_bytes(std::span(&told.report, 1));
+    auto message = os::ReceiveMessage(control_.fd(), buffer, jail::kMaxMessageFds);
     if (!message && message.error().sys_errno == EAGAIN) continue;
     if (!message) co_return std::unexpected(std::move(message.error()));
     if (message->size != sizeof told.report) co_return Err(ErrorCode::kInternal, "the launcher ended without a report");

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstring>
@@ -92,14 +93,14 @@ Status SendMessage(int socket, std::span<const std::byte> message, std::span<con
   return {};
 }
 
-Result<Received> ReceiveMessage(int socket, std::span<std::byte> buffer) {
+Result<Received> ReceiveMessage(int socket, std::span<std::byte> buffer, size_t max_fds) {
   iovec part = {buffer.data(), buffer.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxFdsPerMessage)> control{};
   msghdr header = {};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
   header.msg_control = control.data();
-  header.msg_controllen = control.size();
+  header.msg_controllen = CMSG_SPACE(sizeof(int) * std::min(max_fds, kMaxFdsPerMessage));
   ssize_t n = RetryOnEintr([&] { return recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT); });
   if (n < 0 && errno == ECONNRESET) n = 0;
   if (n < 0) return SysErr(errno, "receive a message");

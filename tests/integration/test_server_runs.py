@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import json
 import re
+import threading
 
 import pytest
 from server import NDJSON, SSE, client, raw_connection, serve, server, session  # noqa: F401 (fixtures)
@@ -126,6 +127,22 @@ def test_code_that_asks_gets_its_answer_while_it_runs(client, session):
         events.until("input_request")
         client.ask("POST", session.path("input"), body='{"eof": true}').expect(200)
         assert list(events)[-1]["error"]["name"] == "EOFError"
+
+
+def test_large_answers_at_once_are_taken_one_after_the_other(client, session):
+    code = "import time; print('on', flush=True); time.sleep(1); [(len(t), set(t)) for t in (input(), input(), input())]"
+    with session.stream(code, input=True) as events:
+        events.until("stdout")
+        answers = [
+            threading.Thread(target=client.post, args=[session.path("input")], kwargs={"text": letter * (1 << 20)})
+            for letter in "aaa"
+        ]
+        for answer in answers:
+            answer.start()
+        value = next(event for event in events if event["type"] == "value")
+        for answer in answers:
+            answer.join()
+    assert value["text"] == repr([(1 << 20, {"a"})] * 3)
 
 
 def test_an_answer_that_nobody_waits_for_is_refused(client, session):

@@ -50,6 +50,7 @@ SandboxSession::SandboxSession(LaunchContext& context, std::shared_ptr<WarmEnvir
              }},
       limits_(request_.policy.limits),
       checkpoint_status_(FirstCheckpoint()),
+      replying_(context.loop, 1),
       settling_(context.loop) {
   Environment environment = warm_->plan().EnvironmentFor(request_.policy);
   env_ = environment.variables();
@@ -176,6 +177,10 @@ async::Task<Result<CellEnd>> SandboxSession::RunCell(const std::string& language
   if (context_.starting != nullptr && context_.starting->waiting() > 0) request.courtesy_ms = kBusyCourtesyMs;
   oom_kills_ = meter_.OomKills();
   refused_forks_ = meter_.RefusedForks();
+  {
+    // A reply to the last run may be half sent.
+    auto pass = co_await replying_.Enter();
+  }
   CellRun run(parts_, runner, language == "python", sink);
   if (cancel_asked_) run.Cancel();
   if (interrupt_asked_) run.Interrupt();

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "async/gate.h"
 #include "async/ready_set.h"
 #include "async/task_group.h"
 #include "executor/limits.h"
@@ -117,6 +118,7 @@ class SandboxSession : public SessionGuest {
   uint64_t refused_forks_ = 0;
   std::string asked_name_;  // of the checkpoint that was asked for last
   CellRun* running_ = nullptr;
+  async::Gate replying_;  // each reply is sent whole
   async::Event* cancel_program_ = nullptr;
   async::TaskGroup settling_;
   bool settled_badly_ = false;

@@ -229,6 +229,7 @@ async::Task<Result<std::string>> SandboxSession::Exchange(Runner& runner, std::s
 }
 
 async::Task<Status> SandboxSession::Reply(std::optional<std::string> text) {
+  auto pass = co_await replying_.Enter();
   if (running_ == nullptr || watched_ == nullptr) co_return Err(ErrorCode::kInvalid, "nothing waits for input");
   running_->BeforeReply();
   auto payload = language::EncodeInputReply(text);
