@@ -34,6 +34,22 @@ install(CODE [[
 ]])
 install(FILES "${CELLA_LANGUAGES}" DESTINATION share/cella)
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION share/doc/cella)
+# The programs contain parts of these, whose licences go with them: as Debian and its kin keep them. Elsewhere whoever
+# packages Cella adds them. (Boost asks for nothing where a compiler made a program of it.)
+foreach(contained "cli11=libcli11-dev" "fmt=libfmt-dev" "glibc=libc6-dev"
+        "json=nlohmann-json3-dev" "libstdc++=libstdc++-*-dev" "openssl=libssl-dev" "sqlite=libsqlite3-dev"
+        "tomlplusplus=libtomlplusplus-dev")
+  string(REGEX MATCH "^(.*)=(.*)$" _ "${contained}")
+  set(name "${CMAKE_MATCH_1}")
+  file(GLOB notices "/usr/share/doc/${CMAKE_MATCH_2}/copyright")
+  if(notices)
+    list(GET notices 0 notice)
+    file(REAL_PATH "${notice}" notice)
+    install(FILES "${notice}" DESTINATION share/doc/cella/contained RENAME "${name}.txt")
+  else()
+    message(STATUS "No licence of ${name} is found here: `make install` will not put it beside the programs.")
+  endif()
+endforeach()
 
 set(CELLA_COMPLETIONS "${PROJECT_SOURCE_DIR}/packaging/completions")
 install(FILES "${CELLA_COMPLETIONS}/cella.bash" DESTINATION share/bash-completion/completions RENAME cella)

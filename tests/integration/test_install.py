@@ -17,6 +17,10 @@ LAYOUT = {
     "libexec/cella/runners/python/cella_runner/__main__.py": 0o644,
     "share/cella/languages.toml": 0o644,
     "share/doc/cella/LICENSE": 0o644,
+    **{
+        f"share/doc/cella/contained/{name}.txt": 0o644
+        for name in ("cli11", "fmt", "glibc", "json", "libstdc++", "openssl", "sqlite", "tomlplusplus")
+    },
 }
 
 
