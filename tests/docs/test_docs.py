@@ -45,7 +45,7 @@ def test_the_shown_command_works(command, shown, tmp_path):
     environment = {**os.environ, "PATH": f"{BINARY.parent}:{os.environ['PATH']}"}
     ended = subprocess.run(
         ["bash", "-c", command], cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=120,
+        timeout=400,
     )
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
     # Shown output is compared word by word, but for figures and what is left out as "…".

@@ -13,7 +13,7 @@ def measure(*words):
 
 
 def test_it_measures_everything():
-    ended = measure("--json", "--sessions", "8", "--settle", "0", "--runs", "5", "--clients", "3", "--seconds", "0.3")
+    ended = measure("--json", "--sessions", "8", "--settle", "0", "--runs", "5", "--clients", "3", "--seconds", "2")
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout)
     assert found.keys() == {"memory", "latency", "throughput"}
