@@ -11,6 +11,8 @@ import time
 import pytest
 from support.cella import PYTHON, run_bounded
 from support.repl import Repl
+from support.running import wait_until
+from support.session_tree import SessionTree
 from support.victims import Scene
 
 # In the guest: speaks as the runner does, and sends descriptors of its choice.
@@ -49,7 +51,7 @@ def forger(cella):
     with Scene() as scene, contextlib.ExitStack() as sessions:
         def open_one(*flags):
             repl = sessions.enter_context(Repl(cella.binary, *flags, env=scene.env))
-            assert repl.run(FORGE)["status"] == "ok"
+            assert repl.run(FORGE, timeout="20s")["status"] == "ok"
             return repl
 
         yield open_one
@@ -66,6 +68,11 @@ def survives(repl, code, timeout=ANSWER):
 def memory_of(pid, what="VmHWM"):
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     return int(status.partition(what + ":")[2].split()[0]) << 10
+
+
+def is_stopped(pid):
+    with contextlib.suppress(OSError):  # a copy may be gone meanwhile
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def test_a_guest_can_speak_for_its_runner(forger):
@@ -255,7 +262,7 @@ FLOODED = "flood = {}\nwhile True: send_bytes(flood)"
 @pytest.mark.parametrize("content", FLOODS.values(), ids=FLOODS)
 def test_a_flood_leaves_cella_its_memory_and_its_ears(forger, content):
     """However much a guest sends: nothing grows, and other requests are heard meanwhile."""
-    repl = forger("--timeout", "1s")
+    repl = forger("--timeout", "1500ms")
     number = repl.send(code=FLOODED.format(content))
     slowest = 0.0
     for _ in range(5):
@@ -265,7 +272,7 @@ def test_a_flood_leaves_cella_its_memory_and_its_ears(forger, content):
         time.sleep(0.05)
     assert repl.answer(number, ANSWER)["result"]["status"] == "timeout"
     assert memory_of(repl.pid) < ROOM, f"cella took {memory_of(repl.pid) >> 20} MiB"
-    assert slowest < 0.7, f"cella did not hear for {slowest:.2f} s"
+    assert slowest < 1.2, f"cella did not hear for {slowest:.2f} s"
 
 
 @pytest.mark.parametrize("content", [*FLOODS.values(), None], ids=[*FLOODS, "output"])
@@ -313,9 +320,10 @@ def test_names_that_a_guest_gives_to_checkpoints_are_names(forger):
 def test_a_runner_that_never_reads_does_not_stop_cella(forger):
     """It was stopped between two runs, and the next request does not fit into the socket."""
     repl = forger("--timeout", "500ms")
-    repl.run("if os.fork() == 0:\n    time.sleep(0.2)\n    os.kill(os.getppid(), signal.SIGSTOP)\n    os._exit(0)\n")
-    time.sleep(0.5)
+    stop = "if os.fork() == 0:\n    time.sleep(1)\n    os.kill(os.getppid(), signal.SIGSTOP)\n    os._exit(0)\n"
+    assert repl.run(stop, timeout="20s")["status"] == "ok"
+    assert wait_until(lambda: any(map(is_stopped, SessionTree(repl.pid).guests))), "nobody was stopped"
     begin = time.monotonic()
     result = repl.run("#" + "x" * (8 << 20))
-    assert result["status"] in ("timeout", "crashed") and time.monotonic() - begin < 5, result
+    assert result["status"] in ("timeout", "crashed") and time.monotonic() - begin < 15, result
     assert repl.value("6 * 7", timeout="10s") == "42"

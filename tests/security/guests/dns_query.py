@@ -12,7 +12,7 @@ query = b"\x13\x37\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x03org\x00
 word = "silence"
 for server in servers:
     peer = socket.socket(socket.AF_INET6 if ":" in server else socket.AF_INET, socket.SOCK_DGRAM)
-    peer.settimeout(0.3)
+    peer.settimeout(3)
     try:
         peer.connect((server, 53))
         peer.send(query)

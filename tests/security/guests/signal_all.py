@@ -25,5 +25,9 @@ try:
     os.kill(-1, signal.SIGKILL)
 except OSError as error:
     result(errno.errorcode[error.errno])
-time.sleep(0.1)
-result("ok" if any(not alive(pid) for pid in before) else "nobody")
+deadline = time.monotonic() + 5
+while before and time.monotonic() < deadline:
+    if not all(alive(pid) for pid in before):
+        result("ok")
+    time.sleep(0.01)
+result("nobody")
