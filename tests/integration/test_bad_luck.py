@@ -69,8 +69,8 @@ def test_what_is_left_behind_ends_with_the_main_process(run, token, kind, execut
     result = run.python(code, "--executor", executor, "--timeout", "20s", args=[token], timeout=25)
     assert (result["status"], result["exit_code"]) == ("error", 3), result
     assert result["stdout"] == "main ends\n"
-    assert time.monotonic() - started < 10
-    assert_no_process(token, 2)
+    assert time.monotonic() - started < 15
+    assert_no_process(token)
 
 
 # Never end by themselves, and never let go.
@@ -144,8 +144,8 @@ def test_who_clings_ends_at_the_limit(run, token, kind, executor):
     else:
         assert (result["status"], result["exit_code"]) == ("timeout", 124), result
     assert result["stdout"].startswith("before\n")
-    assert result["usage"]["wall_ms"] < 5000
-    assert_no_process(token, 2)
+    assert result["usage"]["wall_ms"] < 15000
+    assert_no_process(token)
 
 
 def test_memory_is_eaten_and_returned(run, token):

@@ -10,6 +10,7 @@ from support.running import Run
 PATH = os.environ["PATH"]
 
 # Go compiles the standard library anew in every jail, which takes a while on a small machine.
+PATIENT = ["--timeout", "85s", "--cpu-time", "170s"]
 LONG = {"timeout": 90}
 QUICK = [language for language in SAMPLES if language != "go"]
 
@@ -48,7 +49,7 @@ def test_hello_with_argument_and_input(run, language):
 @pytest.mark.parametrize("language", SAMPLES)
 def test_the_exit_code_is_the_programs(run, language):
     sample = SAMPLES[language]
-    result = run.json("--lang", language, "-c", sample.code, "--", "fail", input=b"from stdin\n", **LONG)
+    result = run.json("--lang", language, "-c", sample.code, *PATIENT, "--", "fail", input=b"from stdin\n", **LONG)
     if not installed(sample):
         assert_rejected_with_hint(result, language, sample)
         return
@@ -59,7 +60,7 @@ def test_the_exit_code_is_the_programs(run, language):
 @pytest.mark.parametrize("language", SAMPLES)
 def test_broken_code_is_an_error_with_the_tools_words(run, language):
     sample = SAMPLES[language]
-    result = run.json("--lang", language, "-c", sample.broken, "--", "x", **LONG)
+    result = run.json("--lang", language, "-c", sample.broken, *PATIENT, "--", "x", **LONG)
     if not installed(sample):
         assert_rejected_with_hint(result, language, sample)
         return

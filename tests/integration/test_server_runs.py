@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import json
 import re
+import socket
 import threading
 
 import pytest
@@ -77,7 +78,7 @@ def test_a_language_that_nobody_knows_is_a_rejected_result(session):
 
 
 def test_a_timeout_keeps_what_was_written(session):
-    result = session.run(SLOW, timeout="500ms")
+    result = session.run(SLOW, timeout="1s")
     assert (result["status"], result["exit_code"], result["stdout"]) == ("timeout", 124, "on\n")
 
 
@@ -445,6 +446,11 @@ def test_a_session_whose_client_left_while_it_opened_is_ended(serve):
     for _ in range(3):
         with contextlib.closing(raw_connection(server.socket)) as connection:
             connection.sendall(b"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+            connection.shutdown(socket.SHUT_RDWR)
+            # One that was told of before is the client's own to end.
+            if said := connection.recv(65536):
+                opened = json.loads(said.partition(b"\r\n\r\n")[2])["id"]
+                assert client.ask("DELETE", f"/v1/sessions/{opened}").status == 204
     seen = lambda: client.get("/metrics").expect(200).decode()  # noqa: E731
     assert wait_until(lambda: re.search(r"start_seconds_count 3$", seen(), re.MULTILINE), 20), seen()
     assert wait_until(lambda: "\ncella_sessions 0\n" in "\n" + seen(), 10), seen()

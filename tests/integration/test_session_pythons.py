@@ -38,9 +38,15 @@ def test_numpy_loaded_beforehand_costs_no_import(open_session):
     if subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode:
         pytest.fail("the tests need python3-numpy", pytrace=False)
     session = open_session("--preload", "numpy", "--checkpoint", "always")
-    result = session.run("import sys; before = 'numpy' in sys.modules\nimport numpy as np\nbefore, np.arange(5).sum()")
-    assert result["value"] == "(True, 10)"
-    assert result["usage"]["wall_ms"] < 100
+    code = "import sys; before = 'numpy' in sys.modules\nimport numpy as np\nbefore, np.arange(5).sum()"
+    took = []
+    for _ in range(5):
+        session.ask(op="reset")
+        result = session.run(code)
+        assert result["value"] == "(True, 10)"
+        took.append(result["usage"]["wall_ms"])
+    # The best of them: a busy machine may hold up any.
+    assert min(took) < 100, took
     assert session.value("(np.ones((100, 100)) @ np.ones((100, 100)))[0, 0]") == "100.0"
     assert session.run("import os; os.abort()")["state"] == "rolled_back", "numpy's threads rule out checkpoints"
     assert session.value("np.arange(3).tolist()") == "[0, 1, 2]"

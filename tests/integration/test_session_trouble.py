@@ -7,6 +7,9 @@ import subprocess
 import time
 
 from support.cella import PYTHON
+from support.leftovers import assert_no_process
+from support.running import wait_until
+from support.session_tree import SessionTree
 
 
 def raw_session(cella, environment, *flags):
@@ -84,7 +87,7 @@ if child == 0:
     os.setpgid(0, 0)
     time.sleep(60)
     os._exit(0)
-time.sleep(0.2)
+while os.getpgid(child) != child: time.sleep(0.001)
 os.setpgid(0, child)
 assert os.getpgid(0) != os.getpid()
 end = time.monotonic() + 20
@@ -136,10 +139,23 @@ def test_a_stop_signal_does_not_wait_for_what_is_queued(open_session):
     assert time.monotonic() - begin < 8
 
 
-def test_state_that_was_lost_between_runs_is_told(open_session):
-    session = open_session("--checkpoint", "off")
-    session.run("x = 1\nimport os, threading\nthreading.Timer(0.2, os._exit, [3]).start()")
-    time.sleep(0.8)
+LEAVE_WHEN_TOLD = """
+import os, threading, time
+x = 1
+def leave():
+    while not os.path.exists('go'): time.sleep(0.01)
+    os._exit(3)
+threading.Thread(target=leave).start()
+"""
+
+
+def test_state_that_was_lost_between_runs_is_told(open_session, tmp_path):
+    session = open_session("--checkpoint", "off", "--workdir", tmp_path)
+    session.run(LEAVE_WHEN_TOLD)
+    tree = SessionTree(session.pid)
+    assert tree.guests
+    (tmp_path / "go").touch()
+    assert wait_until(lambda: not set(tree.guests) & tree.family.alive().keys())
     result = session.run("'x' in globals()")
     assert (result["value"], result["state"]) == ("False", "lost")
     assert session.run("1")["state"] == "kept"
@@ -150,14 +166,13 @@ def test_what_belonged_to_a_crashed_run_goes_with_it(open_session, token):
     session.run("import subprocess")
     result = session.run(f"subprocess.Popen(['sleep', '77.{token}'])\nimport os; os._exit(3)")
     assert (result["exit_code"], result["state"]) == (3, "rolled_back")
-    time.sleep(0.3)
-    assert session.value("import os\nany(b'77' in open(f'/proc/{p}/cmdline', 'rb').read() for p in os.listdir('/proc') if p.isdigit() and p not in (str(os.getpid()),))") == "False"
+    assert_no_process(token)
 
 
 def test_other_languages_do_not_disturb_the_watch(open_session):
     """Without cgroups init watches the processor time of the run's group: a program's must end with it."""
-    session = open_session("--cpu-time", "1s")
+    session = open_session("--cpu-time", "2s")
     session.run("x = 1\nimport subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'while True: pass'])")
     assert session.run("true", language="sh")["status"] == "ok"
-    time.sleep(2.5)
+    time.sleep(3.5)
     assert session.value("child.kill(); x") == "1"

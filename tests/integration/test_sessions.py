@@ -403,16 +403,20 @@ def test_a_helper_killed_during_a_run_ends_the_run(open_session, helper):
 
 def test_an_idle_session_ends_and_says_why(open_session):
     session = open_session("--idle-timeout", "300ms")
-    session.run("import time; time.sleep(0.6)")
-    assert session.value("1") == "1", "a run is not idleness"
+    long = session.send(code="import time\nprint('on', flush=True)\ntime.sleep(2)", events=True)
+    while session.answer(long)["event"]["type"] != "stdout":
+        pass
+    # While it runs: after it there may be no time left for this.
     tree = SessionTree(session.pid)
+    short = session.send(code="1")
+    assert session.answer(short)["result"]["value"] == "1", "a run is not idleness"
     assert wait_until(lambda: not set(tree.guests) & tree.family.alive().keys(), 5)
     answer = session.ask(code="1")
     assert answer["error"]["code"] == "closed" and "idle" in answer["error"]["message"], answer
 
 
 def test_a_session_ends_after_its_lifetime_even_in_a_run(open_session):
-    session = open_session("--max-lifetime", "500ms")
+    session = open_session("--max-lifetime", "1500ms")
     result = session.run("import time; time.sleep(60)")
     assert result["status"] == "cancelled", result
     answer = session.ask(code="1")
@@ -465,7 +469,7 @@ def test_a_long_session_does_not_grow(open_session):
         tree = SessionTree(session.pid)
         # The jail's own processes show their descriptors to root only.
         counted = [session.pid, tree.maker, tree.inits[0], tree.zygotes[0]] if IS_ROOT else [session.pid]
-        return len(tree.family.alive()), [len(os.listdir(f"/proc/{pid}/fd")) for pid in counted]
+        return [len(tree.family.alive()), *(len(os.listdir(f"/proc/{pid}/fd")) for pid in counted)]
 
     def settled():
         """Checkpoints are taken after the answer, and what is discarded ends in its own time."""
@@ -485,4 +489,6 @@ def test_a_long_session_does_not_grow(open_session):
         round_of_runs()
     session.ask(op="reset")
     session.run("1")
-    assert wait_until(lambda: size() == before, 10), f"before {before}, now {size()}"
+    # Less may well be there, where something took long to end before the first count.
+    grown = lambda: any(now > then for now, then in zip(size(), before, strict=True))  # noqa: E731
+    assert wait_until(lambda: not grown(), 10), f"before {before}, now {size()}"

@@ -319,7 +319,7 @@ def test_plain_output_and_files_out(run, tmp_path):
 
 def test_partial_results_come_out_of_a_failed_run(run, tmp_path):
     result = run.python(
-        "open('made', 'w').write('x')\nimport time; time.sleep(9)", "--timeout", "500ms", "--out", tmp_path
+        "open('made', 'w').write('x')\nimport time; time.sleep(9)", "--timeout", "1s", "--out", tmp_path
     )
     assert result["status"] == "timeout" and (tmp_path / "made").read_text() == "x"
 
