@@ -14,7 +14,7 @@ import time
 
 import pytest
 from support.cella import PYTHON, run_bounded
-from support.leftovers import assert_no_process
+from support.leftovers import assert_no_process, processes_with
 from support.running import wait_until
 
 pytestmark = pytest.mark.either_user
@@ -469,7 +469,7 @@ def test_a_terminal_that_goes_away_ends_it(cella, environment, tmp_path, token):
         repl.until(PROMPT)
         repl.type(f"import subprocess; subprocess.run(['sleep', '1000.{token}'])\r")
         repl.until("1000.")
-        time.sleep(0.5)
+        assert wait_until(lambda: processes_with(token)), "it does not run"
     assert_no_process(token)
 
 
