@@ -98,6 +98,9 @@ async::Task<Result<Launch::Told>> Launch::NextOfBuild() {
 async::Task<Result<std::vector<UniqueFd>>> Launch::WaitSources() {
   auto told = co_await NextOfBuild();
   if (!told) co_return std::unexpected(std::move(told.error()));
+  if (told->report.kind != jail::ReportKind::kReady) {
+    co_return Err(ErrorCode::kInternal, "the launcher sent an unexpected report");
+  }
   co_return std::move(told->fds);
 }
 
@@ -196,7 +199,13 @@ void Launch::WatchRun(int group) { Send(jail::RequestKind::kWatch, 0, group); }
 
 void Launch::AskForEntry() { Send(jail::RequestKind::kLend, 0, 0); }
 
-void Launch::AskForEcho() { Send(jail::RequestKind::kEcho, 0, 0); }
+uint32_t Launch::AskForEcho() {
+  jail::Request request = {};
+  request.kind = jail::RequestKind::kEcho;
+  request.tag = ++last_tag_;
+  (void)os::SendMessage(control_.fd(), Bytes(request), {});
+  return request.tag;
+}
 
 void Launch::KillInit() {
   if (init_) (void)init_->Signal(SIGKILL);

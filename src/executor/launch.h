@@ -71,7 +71,7 @@ class Launch {
   uint32_t Adopt(int pid);   // init's child from now on counts as a program; the number is in the report of its end
   void WatchRun(int group);  // a run of a session begins, or (0) has ended
   void AskForEntry();        // kLent follows
-  void AskForEcho();         // kEchoed follows: the signals from before were sent
+  uint32_t AskForEcho();     // kEchoed follows, with this tag: the signals from before were sent
   void KillInit();           // the hard way: from outside, and no report follows
 
   int control_fd() { return control_.fd(); }

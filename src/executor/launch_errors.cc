@@ -34,6 +34,7 @@ std::string Remedy(jail::Stage stage, int error) {
            "--file and --out";
   }
   if (stage == Stage::kOpenSource && error == ENOENT) return "check the path";
+  if (error == ELOOP) return "a symbolic link is in its way, in a directory that guests can write to";
   return "see 'cella doctor'";
 }
 

@@ -12,6 +12,7 @@ struct BuildFds {
   int cgroup_v2 = -1;
   const int* mounts = nullptr;  // of a maker's jail: see ShellSpec
   uint32_t mount_count = 0;
+  const char* stage = nullptr;  // where AttachGiven has put those that must wait
 };
 
 enum class Parent { kUs, kOurs };

@@ -114,7 +114,7 @@ class Init {
         }
         break;
       case RequestKind::kLend: Lend(); break;
-      case RequestKind::kEcho: Tell(ReportKind::kEchoed); break;
+      case RequestKind::kEcho: Tell(ReportKind::kEchoed, request.tag); break;
       default: SendFailure(fds_.control, {Stage::kRequest, EPROTO, "request"}); break;
     }
     for (int i = 0; i < count; ++i) close(fds[i]);
@@ -128,9 +128,10 @@ class Init {
     }
   }
 
-  void Tell(ReportKind kind) const {
+  void Tell(ReportKind kind, uint32_t tag = 0) const {
     Report report = {};
     report.kind = kind;
+    report.tag = tag;
     SendReport(fds_.control, report, nullptr, 0);
   }
 

@@ -49,11 +49,23 @@ class Maker {
     given.cgroup_v1 = fds + 1;
     given.mounts = given.cgroup_v1 + shell.cgroup_count;
     given.mount_count = shell.mount_count;
+    if (shell.mount_count == 0) return Clone(given, fds[0], Parent::kUs);
+    // In a process of its own, whose mounts are the jail's alone.
+    pid_t pid = fork();
+    if (pid < 0) return Fail(Stage::kFork);
+    if (pid > 0) return kOk;
+    Failure failure = AttachGiven(*spec_, &given);
+    if (!failure) failure = Clone(given, fds[0], Parent::kOurs);
+    if (failure) SendFailure(fds[0], failure);
+    _exit(0);
+  }
+
+  Failure Clone(const BuildFds& given, int control, Parent parent) const {
     int init = -1;
-    JAIL_TRY(CloneInit(*spec_, given, fds[0], Parent::kUs, &init));
+    JAIL_TRY(CloneInit(*spec_, given, control, parent, &init));
     Report report = {};
     report.kind = ReportKind::kCreated;
-    SendReport(fds[0], report, &init, 1);
+    SendReport(control, report, &init, 1);
     close(init);
     return kOk;
   }

@@ -120,8 +120,8 @@ enum class ReportKind : uint32_t {
   kForked = 6,    // from a zygote; fd: pidfd
   kKilled = 8,    // from the init of a session: everybody got SIGKILL
   kBreached = 7,  // from init: a watched limit was passed, and the group of the run was killed for it
-  kEchoed = 10,
-  kLent = 9,  // from the init of a session; fds: the namespaces, then the Landlock ruleset if there is one
+  kEchoed = 10,   // from init, with the tag of kEcho
+  kLent = 9,      // from the init of a session; fds: the namespaces, then the Landlock ruleset if there is one
 };
 
 // Why init ended the guest by itself.

@@ -14,8 +14,8 @@
 //   guest      EnterGuest           session, descriptors, limits, Landlock, signals; then exec
 //
 // A maker (maker.h) builds the tree once and repeats what follows it; what of the host belongs to one jail alone comes
-// to it as detached mounts (HandOverSources in build.h), which AttachLate puts into place. A guest that is forked from
-// a zygote enters its jail from outside, after init: see fork_guest.h.
+// to it as detached mounts (HandOverSources in build.h), which AttachGiven puts into place before the clone. A guest
+// that is forked from a zygote enters its jail from outside, after init: see fork_guest.h.
 //
 // Freestanding: no exceptions, no allocation, no locks. Every step may run between fork and exec.
 #pragma once

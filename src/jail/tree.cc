@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cstdio>
 #include <cstring>
 #include <initializer_list>
 
@@ -21,6 +22,9 @@ struct OpenMount {
   int fd = -1;
   bool is_dir = false;
 };
+
+// In a directory that guests may write to a link may be there to lead a mount of somebody else's astray.
+enum class Links { kFollow, kRefuse };
 
 Failure SetAttributes(int fd, uint32_t flags, int idmap_fd) {
   mount_attr attr = {};
@@ -72,10 +76,11 @@ Failure OpenSource(const JailSpec& spec, const MountEntry& entry, OpenMount* out
 
 // Opens `path` below `root` as a process confined to that root would see it: a symbolic link in a foreign root tree
 // can never lead the mount outside.
-int OpenInRoot(int root, const char* path) {
+int OpenInRoot(int root, const char* path, Links links = Links::kFollow) {
   open_how how = {};
   how.flags = O_PATH | O_CLOEXEC;
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  if (links == Links::kRefuse) how.resolve |= RESOLVE_NO_SYMLINKS;
   return sys::Openat2(root, path, how);
 }
 
@@ -95,7 +100,7 @@ int OpenParent(int root, const char* path) {
 }
 
 // Makes the missing directories of `path` below `root`, and the last component as a directory or an empty file.
-Failure MakeTarget(int root, const char* path, bool is_dir) {
+Failure MakeTarget(int root, const char* path, bool is_dir, Links links = Links::kFollow) {
   char part[4096];
   size_t length = strlen(path);
   if (length >= sizeof part) {
@@ -106,7 +111,7 @@ Failure MakeTarget(int root, const char* path, bool is_dir) {
     if (path[end] != '/' && path[end] != '\0') continue;
     memcpy(part, path, end);
     part[end] = '\0';
-    int existing = OpenInRoot(root, part);
+    int existing = OpenInRoot(root, part, links);
     if (existing >= 0) {
       close(existing);
       continue;
@@ -114,7 +119,7 @@ Failure MakeTarget(int root, const char* path, bool is_dir) {
     if (errno != ENOENT) return Fail(Stage::kTree, path);
     char* slash = strrchr(part, '/');
     *slash = '\0';
-    int parent = OpenInRoot(root, part[0] == '\0' ? "/" : part);
+    int parent = OpenInRoot(root, part[0] == '\0' ? "/" : part, links);
     if (parent < 0) return Fail(Stage::kTree, path);
     const char* name = slash + 1;
     int made = 0;
@@ -226,9 +231,9 @@ Failure FillTree(const JailSpec& spec, int root) {
   return grown < 0 ? Fail(Stage::kTree, "/dev/zero") : kOk;
 }
 
-Failure Attach(int fd, bool is_dir, int root, const char* target) {
-  JAIL_TRY(MakeTarget(root, target, is_dir));
-  int place = OpenInRoot(root, target);
+Failure Attach(int fd, bool is_dir, int root, const char* target, Links links = Links::kFollow) {
+  JAIL_TRY(MakeTarget(root, target, is_dir, links));
+  int place = OpenInRoot(root, target, links);
   if (place < 0) return Fail(Stage::kAttach, target);
   int moved = sys::MoveMount(fd, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
   int saved = errno;
@@ -254,28 +259,47 @@ bool IsLate(const JailSpec& spec, const char* target) {
          (Below(target, "/workspace") && (spec.flags & kPrivateWorkspace));
 }
 
-Failure AddLate(int fd, const char* target, LateMounts* late) {
-  errno = E2BIG;
-  struct stat info;
-  if (late->count == kMaxMounts || fstat(fd, &info) < 0) return Fail(Stage::kOpenSource, target);
-  late->entries[late->count++] = {fd, S_ISDIR(info.st_mode), target};
-  return kOk;
+// The place of this mount lies in a directory of the host that guests may write to: in one of the mounts before it.
+bool LiesInGuestDirectory(const JailSpec& spec, uint32_t index) {
+  const char* target = At(&spec, spec.mounts[index].target);
+  for (uint32_t i = 0; i < index; ++i) {
+    if ((spec.mounts[i].flags & kMountWritable) && Below(target, At(&spec, spec.mounts[i].target))) return true;
+  }
+  return false;
 }
 
-// What a maker was given for this jail: no mount point stays empty, and nothing is left over.
-Failure TakeGiven(const JailSpec& spec, const BuildFds& fds, LateMounts* late) {
-  uint32_t taken = 0;
-  if (fds.mount_count > 0 && !(spec.flags & kPrivateWorkspace)) {
-    JAIL_TRY(AddLate(fds.mounts[taken++], "/workspace", late));
+// A directory of the tree that the scratch file system covers later, and below which nothing of the tree is: for mounts
+// that each jail attaches below that.
+Failure MountStage(const JailSpec& spec, const char** stage) {
+  for (const char* place : {"/dev/shm", "/tmp", "/workspace"}) {
+    bool is_used = strcmp(place, "/workspace") == 0 && !(spec.flags & kPrivateWorkspace);
+    for (uint32_t i = 0; i < spec.mount_count && !is_used; ++i) {
+      is_used = !(spec.mounts[i].flags & kMountPoint) && Below(At(&spec, spec.mounts[i].target), place);
+    }
+    if (is_used) continue;
+    constexpr unsigned long kFlags = sys::kMsNosuid | sys::kMsNodev | sys::kMsNoexec;
+    if (sys::Mount("tmpfs", place, "tmpfs", kFlags, "size=64k,nr_inodes=256,mode=700") < 0) break;
+    *stage = place;
+    return kOk;
   }
-  for (uint32_t i = 0; i < spec.mount_count; ++i) {
-    if (!(spec.mounts[i].flags & kMountPoint)) continue;
-    errno = EPROTO;
-    if (taken == fds.mount_count) return Fail(Stage::kRequest, "mounts");
-    JAIL_TRY(AddLate(fds.mounts[taken++], At(&spec, spec.mounts[i].target), late));
+  return Fail(Stage::kAttach, "stage");
+}
+
+void StagedPath(const char* stage, uint32_t index, char path[64]) { snprintf(path, 64, "%s/%u", stage, index); }
+
+Failure AttachOneGiven(const JailSpec& spec, uint32_t index, int fd, int root, BuildFds* fds) {
+  const char* target = At(&spec, spec.mounts[index].target);
+  struct stat info;
+  if (fstat(fd, &info) < 0) return Fail(Stage::kOpenSource, target);
+  if (IsLate(spec, target)) {
+    if (fds->stage == nullptr) JAIL_TRY(MountStage(spec, &fds->stage));
+    char staged[64];
+    StagedPath(fds->stage, index, staged);
+    return Attach(fd, S_ISDIR(info.st_mode), root, staged) ? Fail(Stage::kAttach, target) : kOk;
   }
-  errno = EPROTO;
-  return taken == fds.mount_count ? kOk : Fail(Stage::kRequest, "mounts");
+  const bool in_workdir = !(spec.flags & kPrivateWorkspace) && Below(target, "/workspace");
+  const Links links = in_workdir || LiesInGuestDirectory(spec, index) ? Links::kRefuse : Links::kFollow;
+  return Attach(fd, S_ISDIR(info.st_mode), root, target, links);
 }
 
 Failure EnterTree(int root) {
@@ -347,15 +371,16 @@ Failure BuildTree(const JailSpec& spec) {
   for (uint32_t i = 0; i < spec.mount_count; ++i) {
     const char* target = At(&spec, spec.mounts[i].target);
     if (spec.mounts[i].flags & kMountPoint) {
-      // Below the scratch file system each jail makes its own.
-      if (IsLate(spec, target) || Below(target, "/workspace")) continue;
+      // Below the scratch file system each jail makes its own; these are for a zygote, which leaves out of its path
+      // what it does not find.
       JAIL_TRY(MakeTarget(root, target, !(spec.mounts[i].flags & kMountOnFile)));
+    } else if (sources[i].fd >= 0 && !LiesInGuestDirectory(spec, i)) {
+      JAIL_TRY(Attach(sources[i].fd, sources[i].is_dir, root, target));
     } else if (sources[i].fd >= 0) {
-      // On an idmapped workdir root is nobody: what is made there is made as the guest, and belongs to the owner.
-      const bool as_guest =
-          (spec.flags & kPrivileged) && !(spec.flags & kPrivateWorkspace) && Below(target, "/workspace");
+      // On an idmapped mount root is nobody: what is made there is made as the guest, and belongs to the owner.
+      const bool as_guest = (spec.flags & kPrivileged) != 0;
       if (as_guest) SetFileSystemIds(spec.host_uid, spec.host_gid);
-      Failure failure = Attach(sources[i].fd, sources[i].is_dir, root, target);
+      Failure failure = Attach(sources[i].fd, sources[i].is_dir, root, target, Links::kRefuse);
       if (as_guest) SetFileSystemIds(0, 0);
       if (failure) return failure;
     }
@@ -365,16 +390,43 @@ Failure BuildTree(const JailSpec& spec) {
   return kOk;
 }
 
+Failure AttachGiven(const JailSpec& spec, BuildFds* fds) {
+  if (unshare(CLONE_NEWNS) < 0) return Fail(Stage::kMountNamespace);
+  int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (root < 0) return Fail(Stage::kAttach, "/");
+  uint32_t taken = 0;
+  if (!(spec.flags & kPrivateWorkspace)) {
+    JAIL_TRY(Attach(fds->mounts[taken++], true, root, "/workspace"));
+  }
+  // No mount point stays empty, and nothing is left over.
+  for (uint32_t i = 0; i < spec.mount_count; ++i) {
+    if (!(spec.mounts[i].flags & kMountPoint)) continue;
+    errno = EPROTO;
+    if (taken == fds->mount_count) return Fail(Stage::kRequest, "mounts");
+    JAIL_TRY(AttachOneGiven(spec, i, fds->mounts[taken++], root, fds));
+  }
+  close(root);
+  errno = EPROTO;
+  return taken == fds->mount_count ? kOk : Fail(Stage::kRequest, "mounts");
+}
+
 Failure TakeLate(const JailSpec& spec, const BuildFds& fds, LateMounts* late) {
-  JAIL_TRY(TakeGiven(spec, fds, late));
   for (uint32_t i = 0; i < spec.mount_count; ++i) {
     const char* target = At(&spec, spec.mounts[i].target);
-    if ((spec.mounts[i].flags & kMountPoint) || !IsLate(spec, target)) continue;
+    if (!IsLate(spec, target)) continue;
+    const char* place = target;
+    char staged[64];
+    if (spec.mounts[i].flags & kMountPoint) {
+      StagedPath(fds.stage, i, staged);
+      place = staged;
+    }
     // Recursive: what is mounted below it is locked to it in this namespace.
-    int fd = sys::OpenTree(AT_FDCWD, target, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | sys::kAtRecursive);
+    int fd = sys::OpenTree(AT_FDCWD, place, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | sys::kAtRecursive);
     if (fd < 0 && errno == ENOENT && (spec.mounts[i].flags & kMountOptional)) continue;
     if (fd < 0) return Fail(Stage::kOpenSource, target);
-    JAIL_TRY(AddLate(fd, target, late));
+    struct stat info;
+    if (fstat(fd, &info) < 0) return Fail(Stage::kOpenSource, target);
+    late->entries[late->count++] = {fd, S_ISDIR(info.st_mode), target};
   }
   return kOk;
 }

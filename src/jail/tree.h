@@ -7,8 +7,7 @@
 
 namespace cella::jail {
 
-// Mounts that wait, detached, until the scratch file system is mounted: those whose place lies below it, and those that
-// came with the request for this jail.
+// Mounts whose place lies below the scratch file system: they are taken aside, detached, until that is mounted.
 struct LateMounts {
   struct Entry {
     int fd;
@@ -23,6 +22,9 @@ Failure EnterOwnMounts(const JailSpec& spec);
 Failure BuildTree(const JailSpec& spec);
 // The sources of all mounts, detached; they outlive this process in whoever holds the descriptors.
 Failure OpenSources(const JailSpec& spec, int fds[kMaxMounts]);
+// Puts the mounts that came for one jail into place, in a mount namespace of its own but in the maker's user namespace:
+// the jail is then cloned from there, so that they are locked in it as everything else is.
+Failure AttachGiven(const JailSpec& spec, BuildFds* fds);
 // In the jail, before and after the scratch file system covers them.
 Failure TakeLate(const JailSpec& spec, const BuildFds& fds, LateMounts* late);
 Failure AttachLate(const LateMounts& late);

@@ -43,8 +43,8 @@ struct Received {
   std::vector<UniqueFd> fds;
   bool lost_fds = false;  // some came, but we may have no more of them
 };
-// Never waits (EAGAIN), whatever the other side may do to the flags of a description that we share. More descriptors than
-// `max_fds` are lost.
+// Never waits (EAGAIN), whatever the other side may do to the flags of a description that we share. More descriptors
+// than `max_fds` are lost.
 Result<Received> ReceiveMessage(int socket, std::span<std::byte> buffer, size_t max_fds = 32);
 
 // The directory that holds the running program, symbolic links resolved.

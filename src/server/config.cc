@@ -11,6 +11,7 @@
 #include "server/config_keys.h"
 #include "server/listen_address.h"
 #include "server/origin.h"
+#include "session/installation.h"
 
 namespace cella::server {
 namespace {
@@ -64,6 +65,11 @@ Status CheckAllowedDirectories(const Config& config) {
                                                            {"server.token_file", server.token_file},
                                                            {"server.tls_certificate", server.tls_certificate},
                                                            {"server.tls_key", server.tls_key}};
+  if (auto installation = session::FindInstallation()) {
+    for (const std::string& path : {installation->launcher, installation->languages, installation->runners}) {
+      ours.emplace_back("programs of cella", path);
+    }
+  }
   // Whoever can replace the socket can answer in our name.
   for (const std::string& text : server.listen) {
     if (auto address = ParseListenAddress(text)) ours.emplace_back("server.listen", address->path);

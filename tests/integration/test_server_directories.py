@@ -1,10 +1,12 @@
 """Sessions of a server that have directories of the host for themselves: a workdir, mounts."""
 
 import os
+import threading
+import time
 
 import pytest
 from pythons import make_venv
-from server import serve  # noqa: F401 (fixture)
+from server import Server, serve, short_directory  # noqa: F401 (fixtures)
 from support.cella import PYTHON
 from support.descendants import Family
 
@@ -34,6 +36,14 @@ def zygotes(server):
     family = Family(server.pid)
     marked = {pid for pid, words in family.words.items() if b"--zygote" in words}
     return len(marked - {child for pid in marked for child in family.children(pid)})
+
+
+def options_of(session):
+    """Of the mounts that are neither the tree's nor the scratch file system's."""
+    listed = eval(session.value("open('/proc/self/mountinfo').read()"))
+    of = {line.split()[4]: set(line.split()[5].split(",")) for line in listed.splitlines()}
+    ours = ("/data", "/again", "/etc-file", "/tmp/")
+    return {at: of[at] & {"ro", "rw", "nosuid", "nodev", "noexec"} for at in of if at.startswith(ours)}
 
 
 def started(session):
@@ -88,6 +98,10 @@ def test_mounts_of_the_same_places_share_a_zygote_and_nothing_else(server, hosts
             {"source": str(source), "target": "/tmp/late"},
         ]))
     for name, session in zip(names, sessions):
+        assert options_of(session) == {
+            "/data": {"rw" if name == "a" else "ro", "nosuid", "nodev"}, "/data/deep": {"rw", "nosuid", "nodev"},
+            **dict.fromkeys(("/again", "/etc-file", "/tmp/late"), {"ro", "nosuid", "nodev"}),
+        }
         places = "[open(p + '/name').read() for p in ('/data', '/again', '/tmp/late')], open('/etc-file').read()"
         assert session.value(places) == repr(([name] * 3, "a file"))
         assert session.run("open('/data/new', 'w')")["status"] == ("ok" if name == "a" else "error")
@@ -130,6 +144,99 @@ def test_a_directory_that_is_gone_is_told(server, hosts, tmp_path):
     assert "gone" in words.error(words.status)["message"] and words.status in (400, 403, 404), words
     words = client.post("/v1/sessions", mounts=[{"source": str(tmp_path / "gone"), "target": "/x"}])
     assert "gone" in words.error(words.status)["message"] and words.status in (400, 403, 404), words
+
+
+def test_a_place_that_is_a_link_in_the_workdir_is_refused(server, hosts):
+    """Whoever shares the directory could lead the mount of somebody else astray: over the runners, say."""
+    client = server.client()
+    workdir, other = hosts("w"), hosts("other")
+    for name, aim in (("runners", "/run/cella"), ("itself", "/workspace"), ("tree", "/usr")):
+        (workdir / name).symlink_to(aim)
+        for target in (f"/workspace/{name}", f"/workspace/{name}/below"):
+            words = client.post(
+                "/v1/sessions", workdir=str(workdir), mounts=[{"source": str(other), "target": target}]
+            ).error(409)
+            assert "symbolic link" in words["message"], words
+    assert os.listdir(other) == ["name"]
+
+
+def test_mounts_below_a_directory_that_comes_late(serve, tmp_path, hosts):  # noqa: F811 (fixture)
+    """An interpreter below /tmp is shown there after the jail's own /tmp is; a mount in it comes after that."""
+    environment = make_venv(PYTHON, tmp_path / "venv")
+    (environment / "inside").mkdir()
+    client = serve(config={"allow": {"whole_machine": True}, **NO_POOL}).client()
+    session = client.open(
+        venv=str(environment), mounts=[{"source": str(hosts("data")), "target": f"{environment}/inside"}]
+    )
+    assert started(session) == "fork"
+    assert session.value(f"open('{environment}/inside/name').read()") == "'data'"
+
+
+@pytest.mark.parametrize("mode", ["ro", "rw"])
+@pytest.mark.parametrize("place", ["{0}", "/project"])
+def test_an_editable_install_is_found_where_it_is_mounted(serve, tmp_path, place, mode):  # noqa: F811 (fixture)
+    """Python leaves a path of a .pth file out that does not exist when it starts, and that is long before the session."""
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "src" / "mine.py").write_text("x = 'mine'\n")
+    (project / "mine.py").write_text("x = 'mine'\n")
+    target = place.format(project)
+    environment = make_venv(PYTHON, tmp_path / "venv")
+    packages = next(environment.glob("lib/python3*/site-packages"))
+    # What may be written to is empty for the zygote, and what is below it is not there.
+    (packages / "mine.pth").write_text(f"{target}/src\n" if mode == "ro" else f"{target}\n")
+    client = serve(config={"allow": {"whole_machine": True}, **NO_POOL}).client()
+    session = client.open(
+        venv=str(environment), mounts=[{"source": str(project), "target": target, "mode": mode}]
+    )
+    assert started(session) == "fork" and session.value("import mine; mine.x") == "'mine'"
+
+
+def test_a_source_that_changes_its_kind_is_trouble_of_its_own_session_only(server, tmp_path):
+    """Between the request and the jail it becomes a file; the place was made for a directory."""
+    client = server.client()
+    document = {"mounts": [{"source": str(tmp_path / "source"), "target": "/data"}]}
+
+    def change(place, stop):
+        while not stop.is_set():
+            place.mkdir()
+            time.sleep(0.003)
+            place.rmdir()
+            place.touch()
+            time.sleep(0.003)
+            place.unlink()
+
+    stop = threading.Event()
+    changing = threading.Thread(target=change, args=[tmp_path / "source", stop])
+    changing.start()
+    for _ in range(20):
+        client.post("/v1/sessions", **document)
+    stop.set()
+    changing.join()
+    (tmp_path / "source").mkdir()
+    assert client.open(**document).value("import os; os.listdir('/data')") == "[]"
+    (tmp_path / "source").rmdir()
+    (tmp_path / "source").write_text("a file")
+    assert client.open(**document).value("open('/data').read()") == "'a file'"
+
+
+def test_the_programs_of_the_server_are_nothing_to_mount(cella, environment, short_directory):
+    server = Server(
+        cella, environment, short_directory, config={"allow": {"mounts": [str(cella.binary.parent)]}}
+    )
+    try:
+        assert server.finish() != 0 and "programs of cella" in server.words()
+    finally:
+        server.release()
+
+
+def test_many_places_leave_the_zygote_of_those_that_have_none(server, hosts):
+    client = server.client()
+    source = str(hosts("source"))
+    for number in range(20):
+        client.open(mounts=[{"source": source, "target": f"/place{number}"}]).delete().expect(204)
+        assert client.open().value("1") == "1"
+    assert zygotes(server) <= 17
 
 
 def test_who_may_write_to_an_interpreter_has_no_part_in_the_zygote_of_others(serve, tmp_path):  # noqa: F811 (fixture)

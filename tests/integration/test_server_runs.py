@@ -130,6 +130,17 @@ def test_code_that_asks_gets_its_answer_while_it_runs(client, session):
         assert list(events)[-1]["error"]["name"] == "EOFError"
 
 
+def test_no_block_begins_after_an_interrupt_even_if_it_is_caught(client, session):
+    caught = "import time\ntry:\n    print('on', flush=True); time.sleep(60)\nexcept KeyboardInterrupt:\n    seen = 1"
+    blocks = [{"language": "python", "code": caught}, {"language": "python", "code": "second = 1"}]
+    with client.stream("POST", session.path("runs"), blocks=blocks) as events:
+        events.until("stdout")
+        client.post(session.path("interrupt")).expect(200)
+        last = list(events)[-1]
+    assert (last["status"], last["error"]["name"]) == ("error", "KeyboardInterrupt"), last
+    assert session.value("seen, 'second' in globals()") == "(1, False)"
+
+
 def test_large_answers_at_once_are_taken_one_after_the_other(client, session):
     code = "import time; print('on', flush=True); time.sleep(1); [(len(t), set(t)) for t in (input(), input(), input())]"
     with session.stream(code, input=True) as events:

@@ -105,6 +105,44 @@ def test_no_process_of_a_session_has_rights_on_the_host(cella, scene):
         assert re.search(rf"^Uid:\t{os.getuid()}\t", own, re.MULTILINE) and "NoNewPrivs:\t0" in own
 
 
+# With every capability in the jail's namespaces, as init has while it builds: makes mounts writable, and removes them.
+UNLOCK = r"""
+import ctypes, errno, json, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for fd in [os.open(f"/proc/{sys.argv[1]}/ns/{kind}", os.O_RDONLY) for kind in ("user", "mnt")]:
+    if libc.setns(fd, 0) < 0:
+        sys.exit(os.strerror(ctypes.get_errno()))
+said = {}
+MS_REMOUNT_BIND, MS_NOSUID, MS_NODEV = 32 | 4096, 2, 4
+for at in sys.argv[2:]:
+    place = at.encode()
+    ok = libc.mount(None, place, None, MS_REMOUNT_BIND | MS_NOSUID | MS_NODEV, None) == 0
+    write = "done" if ok else errno.errorcode[ctypes.get_errno()]
+    ok = libc.umount2(place, 2) == 0
+    said[at] = [write, "done" if ok else errno.errorcode[ctypes.get_errno()]]
+print(json.dumps(said))
+"""
+
+
+def test_not_even_its_own_root_can_change_the_mounts_of_a_session(cella, scene):
+    shown, workdir = scene.directory / "shown", scene.directory / "workdir"
+    shown.mkdir()
+    workdir.mkdir()
+    flags = ("--workdir", workdir, "--mount", f"{shown}:/data", "--mount", f"{shown}:/tmp/late")
+    with session(cella, scene, *flags) as repl:
+        repl.run("x = 1")
+        init = SessionTree(repl.pid).inits[0]
+        entered = run_bounded([PYTHON, "-c", UNLOCK, str(init), "/usr", "/data", "/tmp/late", "/workspace"])
+    if not IS_ROOT:
+        assert entered.exit_code != 0 and b"Permission denied" in entered.stderr, "nobody else gets that far"
+        return
+    locked = ["EPERM", "EINVAL"]
+    # The attempts can succeed: on what is writable anyway, and where only the jail's own /tmp comes to light.
+    assert json.loads(entered.stdout) == {
+        "/usr": locked, "/data": locked, "/tmp/late": ["EPERM", "done"], "/workspace": ["done", "EINVAL"]
+    }, entered.describe()
+
+
 DESCRIPTORS = r"""
 import os, re
 def kind(fd):

@@ -252,7 +252,7 @@ void CellRun::TakeReports() {
       killed_ = true;
       cpu_check_ = async::TimePoint::max();
     }
-    if (report.kind == jail::ReportKind::kEchoed) echoed_ = true;
+    if (report.kind == jail::ReportKind::kEchoed && report.tag == echo_) echo_ = 0;
     if (report.kind == jail::ReportKind::kExited) {
       if (!runner_.zygote && report.tag == runner_.tag) {
         end_.wait_status = report.wait_status;
@@ -325,9 +325,9 @@ async::Task<void> CellRun::AwaitEnd() {
 // Init sends our signals, at its own pace: one that is still to come must not meet the next run.
 async::Task<void> CellRun::AwaitSignals() {
   HoldOutput(true);
-  parts_.launch.AskForEcho();
+  echo_ = parts_.launch.AskForEcho();
   const async::TimePoint last = async::Clock::now() + kKillPatience;
-  while (!echoed_ && !end_.jail_gone && !process_ended_ && async::Clock::now() < last) {
+  while (echo_ != 0 && !end_.jail_gone && !process_ended_ && async::Clock::now() < last) {
     parts_.ready.SetDeadline(last);
     auto keys = co_await parts_.ready.Wait();
     for (int key : keys) {

@@ -104,7 +104,7 @@ class CellRun {
   async::TimePoint read_by_ = async::TimePoint::max();  // after that the runner is taken to have read the run
   bool sending_ = false;                                // the run itself
   bool signalled_ = false;                              // SIGINT was asked for
-  bool echoed_ = false;                                 // and sent
+  uint32_t echo_ = 0;                                   // that tells that it was sent; 0: it was, or none is due
   bool ending_ = false;                                 // SIGINT was sent, or is sent as soon as the run was read
   bool killed_ = false;                                 // SIGKILL was sent
   bool over_ = false;                                   // the runner ended, or the jail did

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <string>
@@ -77,35 +78,30 @@ Status AddEtc(const language::Plan& plan, const Policy& policy, JailSpecBuilder*
   return {};
 }
 
-Status CheckTarget(const Mount& mount) {
-  std::filesystem::path target(mount.target);
-  if (!target.is_absolute() || target.lexically_normal().native() != mount.target || mount.target.ends_with('/')) {
+Status CheckTarget(const std::string& target) {
+  std::filesystem::path path(target);
+  if (!path.is_absolute() || path.lexically_normal().native() != target || target.ends_with('/')) {
     return Err(ErrorCode::kInvalid, "mount target '{}' must be an absolute path without '..' or a trailing slash",
-               mount.target);
+               target);
   }
   // The jail's own; anything below /proc, /dev and /sys as well.
   for (std::string_view reserved : {"/workspace", "/tmp", "/var", "/var/tmp", "/run", "/usr", "/etc", "/bin", "/sbin",
                                     "/lib", "/lib64", "/lib32", "/libx32"}) {
-    if (mount.target == reserved) return Err(ErrorCode::kInvalid, "'{}' cannot be mounted over", mount.target);
+    if (target == reserved) return Err(ErrorCode::kInvalid, "'{}' cannot be mounted over", target);
   }
   for (std::string_view reserved : {"/proc", "/dev", "/sys", kRunnersInside}) {
-    if (mount.target == reserved || mount.target.starts_with(std::string(reserved) + "/")) {
-      return Err(ErrorCode::kInvalid, "'{}' cannot be mounted over", mount.target);
+    if (target == reserved || target.starts_with(std::string(reserved) + "/")) {
+      return Err(ErrorCode::kInvalid, "'{}' cannot be mounted over", target);
     }
   }
   return {};
 }
 
-uint32_t FlagsOf(const Mount& mount) {
-  return mount.mode == MountMode::kReadWrite ? jail::kMountWritable | jail::kMountIdmapped : 0u;
+uint32_t FlagsOf(MountMode mode) {
+  return mode == MountMode::kReadWrite ? jail::kMountWritable | jail::kMountIdmapped : 0u;
 }
 
 }  // namespace
-
-bool MountsDirectory(const Mount& mount) {
-  struct stat info;
-  return stat(mount.source.c_str(), &info) < 0 || S_ISDIR(info.st_mode);
-}
 
 Status DescribeRootTree(const language::Plan& plan, const Policy& policy, JailSpecBuilder* builder) {
   if (policy.rootfs.empty()) {
@@ -132,24 +128,62 @@ Status DescribeRootTree(const language::Plan& plan, const Policy& policy, JailSp
   return {};
 }
 
+Status AddMounts(const std::vector<Mount>& mounts, JailSpecBuilder* builder) {
+  for (const Mount& mount : mounts) {
+    TRY_VOID(CheckTarget(mount.target));
+    TRY_VOID(builder->AddMount(mount.source, mount.target, FlagsOf(mount.mode)));
+  }
+  return {};
+}
+
 Status AddPolicyMounts(const Policy& policy, JailSpecBuilder* builder) {
   if (policy.workdir.empty()) {
     builder->spec().flags |= jail::kPrivateWorkspace;
   } else {
     TRY_VOID(builder->AddMount(policy.workdir, "/workspace", jail::kMountWritable | jail::kMountIdmapped));
   }
-  for (const Mount& mount : policy.mounts) {
-    TRY_VOID(CheckTarget(mount));
-    TRY_VOID(builder->AddMount(mount.source, mount.target, FlagsOf(mount)));
-  }
-  return {};
+  return AddMounts(policy.mounts, builder);
 }
 
-Status AddMountPoints(const Policy& policy, JailSpecBuilder* builder) {
+std::vector<Mount> ImportableMounts(const Policy& policy, bool preloads, const std::vector<std::string>& module_paths) {
+  std::vector<Mount> found;
   for (const Mount& mount : policy.mounts) {
-    TRY_VOID(CheckTarget(mount));
-    const uint32_t kind = jail::kMountPoint | (MountsDirectory(mount) ? 0u : uint32_t{jail::kMountOnFile});
-    TRY_VOID(builder->AddMount("", mount.target, FlagsOf(mount) | kind));
+    const bool below_writable = std::ranges::any_of(policy.mounts, [&](const Mount& other) {
+      return other.mode == MountMode::kReadWrite && mount.target.starts_with(other.target + "/");
+    });
+    const bool in_workdir = mount.target.starts_with("/workspace/");
+    const bool is_named = std::ranges::any_of(module_paths, [&](const std::string& path) {
+      return path == mount.target || path.starts_with(mount.target + "/");
+    });
+    if ((preloads || is_named) && mount.mode == MountMode::kReadOnly && !below_writable && !in_workdir) {
+      found.push_back(mount);
+    }
+  }
+  return found;
+}
+
+Policy Without(Policy policy, const std::vector<Mount>& mounts) {
+  std::erase_if(policy.mounts, [&](const Mount& mount) {
+    return std::ranges::find(mounts, mount.target, &Mount::target) != mounts.end();
+  });
+  return policy;
+}
+
+std::vector<MountPoint> MountPointsOf(const Policy& policy) {
+  std::vector<MountPoint> points;
+  for (const Mount& mount : policy.mounts) {
+    struct stat info;
+    const bool is_file = stat(mount.source.c_str(), &info) == 0 && !S_ISDIR(info.st_mode);
+    points.push_back({mount.target, mount.mode, is_file});
+  }
+  return points;
+}
+
+Status AddMountPoints(const std::vector<MountPoint>& points, JailSpecBuilder* builder) {
+  for (const MountPoint& point : points) {
+    TRY_VOID(CheckTarget(point.target));
+    const uint32_t kind = jail::kMountPoint | (point.is_file ? uint32_t{jail::kMountOnFile} : 0u);
+    TRY_VOID(builder->AddMount("", point.target, FlagsOf(point.mode) | kind));
   }
   return {};
 }

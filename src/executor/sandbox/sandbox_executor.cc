@@ -80,26 +80,45 @@ async::Task<Result<std::shared_ptr<WarmEnvironment>>> SandboxExecutor::WarmUp(co
   // One at a time: whoever waits here finds what the one before has started.
   auto pass = co_await planning_.Enter();
   const std::vector<std::string> writable = GuestWritable(request.policy);
-  const std::string key = PlanKey(context_, request);
+  // With directories of the host in its very tree it would be of use to nobody else.
+  auto importable = [&](const SessionPlan& plan) {
+    return ImportableMounts(request.policy, !request.preload.empty(), plan.module_paths);
+  };
+  auto is_shareable = [&](const SessionPlan& plan) { return !plan.Touches(writable) && importable(plan).empty(); };
+  const std::vector<MountPoint> points = MountPointsOf(request.policy);
+  const std::string key = PlanKey(context_, request, points);
   auto found = environments_.find(key);
   if (found != environments_.end()) {
-    const SessionPlan& plan = found->second->plan();
-    if (!found->second->alive() || plan.Stale()) {
+    const std::shared_ptr<WarmEnvironment>& warm = found->second.environment;
+    if (!warm->alive() || warm->plan().Stale()) {
       environments_.erase(found);
-    } else if (!plan.Touches(writable)) {
-      co_return found->second;
+    } else if (is_shareable(warm->plan())) {
+      found->second.used = ++asked_;
+      co_return warm;
     }
   }
   CO_TRY(SessionPlan plan, PlanSession(context_, request, strict_memory, ++plans_));
-  // Whoever may write to what an environment is made of has one of its own.
-  const bool shareable = !plan.Touches(writable);
-  auto warm = co_await WarmEnvironment::Start(context_, std::move(plan), request);
-  // Those that nobody uses make room.
-  if (environments_.size() >= kMaxIdleEnvironments) {
-    std::erase_if(environments_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  const bool shareable = is_shareable(plan) && !environments_.contains(key);
+  auto mounts = importable(plan);
+  auto warm = co_await WarmEnvironment::Start(context_, std::move(plan), points, std::move(mounts), request.preload);
+  if (warm && shareable) {
+    MakeRoom();
+    environments_[key] = {*warm, ++asked_};
   }
-  if (warm && shareable) environments_[key] = *warm;
   co_return warm;
+}
+
+// Of those that nobody uses, the ones that were asked for longest ago go.
+void SandboxExecutor::MakeRoom() {
+  while (environments_.size() >= kMaxIdleEnvironments) {
+    auto oldest = environments_.end();
+    for (auto entry = environments_.begin(); entry != environments_.end(); ++entry) {
+      if (entry->second.environment.use_count() > 1) continue;
+      if (oldest == environments_.end() || entry->second.used < oldest->second.used) oldest = entry;
+    }
+    if (oldest == environments_.end()) return;
+    environments_.erase(oldest);
+  }
 }
 
 async::Task<Result<std::unique_ptr<SessionGuest>>> SandboxExecutor::Open(SessionRequest request) {
@@ -146,7 +165,7 @@ async::Task<Status> SandboxExecutor::Prepare(const SessionRequest& request) {
 
 Readiness SandboxExecutor::readiness() const {
   Readiness readiness = pool_.readiness();
-  for (const auto& [key, environment] : environments_) readiness.zygotes += environment->is_warm() ? 1 : 0;
+  for (const auto& [key, kept] : environments_) readiness.zygotes += kept.environment->is_warm() ? 1 : 0;
   return readiness;
 }
 

@@ -34,7 +34,14 @@ class SandboxExecutor : public Executor {
   async::Gate planning_;
   async::Gate starting_;
   uint32_t plans_ = 0;
-  std::map<std::string, std::shared_ptr<WarmEnvironment>> environments_;  // by PlanKey
+  struct Kept {
+    std::shared_ptr<WarmEnvironment> environment;
+    uint64_t used = 0;  // when it was asked for last, counted in requests
+  };
+  void MakeRoom();
+
+  uint64_t asked_ = 0;
+  std::map<std::string, Kept> environments_;  // by PlanKey
   SessionPool pool_;
 };
 

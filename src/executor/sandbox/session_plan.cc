@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <sstream>
 
 #include "executor/environment.h"
 #include "executor/sandbox/guest_environment.h"
-#include "executor/sandbox/root_tree.h"
 #include "executor/workspace.h"
 #include "language/host_path.h"
+#include "language/tool.h"
 
 namespace cella::executor {
 namespace {
@@ -30,6 +32,25 @@ std::vector<std::string> PackageDirectories(const language::Python& python) {
     paths.push_back(fmt::format("{}/lib/python{}/site-packages", prefix, minor));
     paths.push_back(fmt::format("{}/lib/python3/dist-packages", prefix));
     paths.push_back(fmt::format("{}/local/lib/python{}/dist-packages", prefix, minor));
+  }
+  return paths;
+}
+
+// Python takes each line for a directory, or for code; the latter is none of our business.
+std::vector<std::string> ReadPathFiles(const std::vector<std::string>& directories) {
+  constexpr uint64_t kMaxFile = 65536;
+  std::vector<std::string> paths;
+  for (const std::string& directory : directories) {
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(directory, none)) {
+      if (entry.path().extension() != ".pth") continue;
+      auto text = language::ReadDataFile(entry.path(), kMaxFile);
+      std::istringstream lines(text ? *text : "");
+      for (std::string line; std::getline(lines, line);) {
+        line.erase(line.find_last_not_of(" \t\r/") + 1);
+        if (line.starts_with('/')) paths.push_back(std::move(line));
+      }
+    }
   }
   return paths;
 }
@@ -63,6 +84,26 @@ std::vector<std::string> RunnerCommand(const std::string& language, const langua
   return {tool, runners + "/bash/runner.bash"};
 }
 
+// Beside the directories that its guests may write to, the search for interpreters may come to another end than
+// without.
+bool AltersSearch(const LaunchContext& context, const Policy& policy) {
+  const std::vector<std::string> writable = GuestWritable(policy);
+  if (writable.empty()) return false;
+  const language::HostEnv beside = context.HostFor(policy);
+  if (beside.ForAsking() != context.host.ForAsking() ||
+      beside.DirectoryForAsking() != context.host.DirectoryForAsking()) {
+    return true;
+  }
+  const std::string named = policy.python.starts_with('/') ? "" : "python" + policy.python;
+  for (const std::string& name : {std::string("python3"), std::string("python"), named, std::string("node"),
+                                  std::string("nodejs"), std::string("bash")}) {
+    for (const std::string& program : language::FindOnPath(name, context.host.path)) {
+      if (language::LiesBelowAny(program, writable)) return true;
+    }
+  }
+  return false;
+}
+
 void Append(std::vector<std::string>* to, const std::vector<std::string>& from) {
   for (const std::string& entry : from) {
     if (std::ranges::find(*to, entry) == to->end()) to->push_back(entry);
@@ -88,7 +129,7 @@ bool SessionPlan::Shows(const std::string& directory) const {
 bool SessionPlan::Touches(const std::vector<std::string>& directories) const {
   if (directories.empty()) return false;
   std::vector<std::string> parts = visible;
-  parts.insert(parts.end(), {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"});
+  parts.insert(parts.end(), {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32", "/etc"});
   for (const auto& [name, interpreter] : interpreters) parts.push_back(interpreter.argv.front());
   for (const std::string& directory : directories) {
     if (language::LiesBelowAny(directory, parts)) return true;
@@ -128,7 +169,9 @@ Result<SessionPlan> PlanSession(const LaunchContext& context, const SessionReque
   }
   if (python.python) {
     session.no_fork = WhyNoFork(*python.python, policy);
-    for (const std::string& path : PackageDirectories(*python.python)) session.stamps.emplace_back(path, Stamp(path));
+    const std::vector<std::string> packages = PackageDirectories(*python.python);
+    for (const std::string& path : packages) session.stamps.emplace_back(path, Stamp(path));
+    if (!policy.mounts.empty()) session.module_paths = ReadPathFiles(packages);
   } else {
     session.no_fork = "another root tree";
   }
@@ -150,7 +193,8 @@ Result<SessionPlan> PlanSession(const LaunchContext& context, const SessionReque
   return session;
 }
 
-std::string PlanKey(const LaunchContext& context, const SessionRequest& request) {
+std::string PlanKey(const LaunchContext& context, const SessionRequest& request,
+                    const std::vector<MountPoint>& points) {
   const Policy& policy = request.policy;
   std::string key;
   auto add = [&key](std::string_view part) {
@@ -162,20 +206,14 @@ std::string PlanKey(const LaunchContext& context, const SessionRequest& request)
   add(policy.rootfs);
   add(policy.network == Network::kHost ? "host" : "none");
   // Where they are, not what they hold: a jail comes with its own.
-  for (const Mount& mount : policy.mounts) {
-    add(mount.target);
-    add(mount.mode == MountMode::kReadWrite ? "rw" : "ro");
-    add(MountsDirectory(mount) ? "directory" : "file");
+  for (const MountPoint& point : points) {
+    add(point.target);
+    add(point.mode == MountMode::kReadWrite ? "rw" : "ro");
+    add(point.is_file ? "file" : "directory");
   }
-  // Beside directories that guests may write to, a search for interpreters may come to another end.
-  add("host");
-  if (!GuestWritable(policy).empty()) {
-    const language::HostEnv beside = context.HostFor(policy);
-    const std::vector<std::string> asking = beside.ForAsking();
-    if (asking != context.host.ForAsking() || beside.DirectoryForAsking() != context.host.DirectoryForAsking()) {
-      for (const std::string& variable : asking) add(variable);
-      add(beside.DirectoryForAsking());
-    }
+  add("writable");
+  if (AltersSearch(context, policy)) {
+    for (const std::string& directory : GuestWritable(policy)) add(directory);
   }
   add("preload");
   for (const std::string& module : request.preload) add(module);

@@ -12,6 +12,7 @@
 #include "executor/environment.h"
 #include "executor/launch_context.h"
 #include "executor/sandbox/identity.h"
+#include "executor/sandbox/root_tree.h"
 #include "executor/session_guest.h"
 #include "executor/spec_builder.h"
 #include "language/plan.h"
@@ -34,6 +35,8 @@ struct SessionPlan {
   // Files and directories whose change makes this plan (and the zygote that was started from it) stale.
   std::vector<std::pair<std::string, int64_t>> stamps;
 
+  std::vector<std::string> module_paths;  // that .pth files add to Python's own, as an editable install does
+
   bool Stale() const;
   // One of these directories holds, or lies in, what the interpreters consist of.
   bool Touches(const std::vector<std::string>& directories) const;
@@ -52,6 +55,6 @@ Result<SessionPlan> PlanSession(const LaunchContext& context, const SessionReque
                                 uint32_t number);
 
 // The same for two requests whose sessions can share a plan and a zygote, unless the plan touches what they may write.
-std::string PlanKey(const LaunchContext& context, const SessionRequest& request);
+std::string PlanKey(const LaunchContext& context, const SessionRequest& request, const std::vector<MountPoint>& points);
 
 }  // namespace cella::executor

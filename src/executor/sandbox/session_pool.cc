@@ -21,7 +21,7 @@ std::string Number(double value) { return fmt::format("{};", value); }
 
 std::string SessionPool::Key(const SessionRequest& request) const {
   const Limits& limits = request.policy.limits;
-  std::string key = PlanKey(context_, request);
+  std::string key = PlanKey(context_, request, {});
   key += Number(static_cast<double>(limits.timeout.value.count()));
   key += Number(static_cast<double>(limits.cpu_time.value.count()));
   key += Number(static_cast<double>(limits.memory.value));

@@ -35,7 +35,7 @@ class SessionPool {
     LimitPlan limits;
     SessionRequest request;
   };
-  // Sessions of equal keys are interchangeable.
+  // Sessions of equal keys, without directories of their own, are interchangeable.
   std::string Key(const SessionRequest& request) const;
 
   // What there is of this kind, if anything. Counts as demand; `recipe` is for making more.

@@ -1,19 +1,25 @@
 #include "executor/sandbox/warm_environment.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
-
-#include "executor/sandbox/root_tree.h"
 
 namespace cella::executor {
 
 async::Task<Result<std::shared_ptr<WarmEnvironment>>> WarmEnvironment::Start(LaunchContext& context, SessionPlan plan,
-                                                                             const SessionRequest& request) {
-  std::shared_ptr<WarmEnvironment> warm(new WarmEnvironment(context, std::move(plan), request.preload));
+                                                                             std::vector<MountPoint> points,
+                                                                             std::vector<Mount> importable,
+                                                                             std::vector<std::string> preload) {
+  std::shared_ptr<WarmEnvironment> warm(new WarmEnvironment(context, std::move(plan), std::move(preload)));
   if (!warm->plan_.no_fork.empty()) co_return warm;
   CO_TRY(Launch maker, context.TakeLaunch());
   JailSpecBuilder builder = warm->plan_.tree;
   builder.spec().flags |= jail::kMaker;
-  CO_TRY_VOID(AddMountPoints(request.policy, &builder));
+  CO_TRY_VOID(AddMounts(importable, &builder));
+  std::erase_if(points, [&](const MountPoint& point) {
+    return std::ranges::find(importable, point.target, &Mount::target) != importable.end();
+  });
+  CO_TRY_VOID(AddMountPoints(points, &builder));
+  warm->importable_ = std::move(importable);
   CO_TRY_VOID(maker.Build(builder, os::Cgroup()));
   auto ready = co_await maker.WaitReady(Confinement::kJail);
   if (ready) {
@@ -33,7 +39,7 @@ bool WarmEnvironment::alive() { return !maker_ || !maker_->ended(); }
 async::Task<Result<std::unique_ptr<Shell>>> WarmEnvironment::TakeShell(const ShellLimits& limits,
                                                                        const Policy& policy) {
   if (maker_) {
-    auto shell = co_await MakeShell(context_, plan_, *maker_, limits, policy);
+    auto shell = co_await MakeShell(context_, plan_, *maker_, limits, Without(policy, importable_));
     co_return shell;
   }
   auto shell = co_await BuildShell(context_, plan_, limits, policy);

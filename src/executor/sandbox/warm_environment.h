@@ -10,6 +10,7 @@
 
 #include "async/gate.h"
 #include "executor/launch_context.h"
+#include "executor/sandbox/root_tree.h"
 #include "executor/sandbox/session_plan.h"
 #include "executor/sandbox/shell.h"
 #include "executor/sandbox/zygote.h"
@@ -19,9 +20,11 @@ namespace cella::executor {
 class WarmEnvironment {
  public:
   // Starts the maker; where none can be, the reason is in plan().no_fork and jails are built one by one. What the
-  // context refers to outlives this.
+  // context refers to outlives this. `importable`: which of the mounts are in the maker's tree.
   static async::Task<Result<std::shared_ptr<WarmEnvironment>>> Start(LaunchContext& context, SessionPlan plan,
-                                                                     const SessionRequest& request);
+                                                                     std::vector<MountPoint> points,
+                                                                     std::vector<Mount> importable,
+                                                                     std::vector<std::string> preload);
 
   const SessionPlan& plan() const { return plan_; }
   // The zygote's own, and thus what a newborn has: no variable that a policy names.
@@ -58,6 +61,7 @@ class WarmEnvironment {
   SessionPlan plan_;
   const Environment environment_;
   std::vector<std::string> preload_;
+  std::vector<Mount> importable_;  // in the maker's tree
   std::optional<Launch> maker_;
   std::shared_ptr<Zygote> zygote_;
   async::Gate starting_;
