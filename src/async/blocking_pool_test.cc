@@ -222,7 +222,8 @@ TEST(BlockingPoolTest, ACancelledTaskMayStillUseIt) {
 TEST(BlockingPoolTest, ItsEndWaitsForWhatRunsAndRefusesWhatIsQueued) {
   Loop loop;
   auto pool = std::make_unique<BlockingPool>(loop, BlockingPool::Options{.threads = 1, .queue = 8});
-  std::binary_semaphore running{0};
+  const BlockingPool& ending = *pool;
+  std::binary_semaphore running{0}, all_queued{0};
   std::atomic<bool> finished = false;
   int closed = 0, answered = 0;
   auto main = [&]() -> Task<void> {
@@ -230,6 +231,10 @@ TEST(BlockingPoolTest, ItsEndWaitsForWhatRunsAndRefusesWhatIsQueued) {
     auto slow = [&]() -> Task<void> {
       auto work = [&]() -> Status {
         running.release();
+        all_queued.acquire();
+        // Not before the destructor has taken the queue, or this thread would go on with it.
+        const auto limit = Clock::now() + 20s;
+        while (ending.waiting() > 0 && Clock::now() < limit) std::this_thread::yield();
         std::this_thread::sleep_for(5ms);
         finished = true;
         return {};
@@ -247,6 +252,8 @@ TEST(BlockingPoolTest, ItsEndWaitsForWhatRunsAndRefusesWhatIsQueued) {
     group.Add(queued());
     (void)co_await SleepUntil(Clock::now());
     running.acquire();
+    EXPECT_EQ(pool->waiting(), 2u);
+    all_queued.release();
     pool.reset();
     EXPECT_TRUE(finished);
     co_await group.Join();

@@ -64,9 +64,9 @@ TEST(ChildTest, KeepsWhatACrashedChildWrote) {
         *shared.get() = 7;
         _exit(3);
       },
-      1000ms));
+      10s));
   EXPECT_EQ(*shared.get(), 7);
-  EXPECT_TRUE(RunInChild([&] { *shared.get() = 8; }, 1000ms));
+  EXPECT_TRUE(RunInChild([&] { *shared.get() = 8; }, 10s));
   EXPECT_EQ(*shared.get(), 8);
 }
 

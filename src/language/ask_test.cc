@@ -49,7 +49,7 @@ TEST(AskTest, EndlessAnswerIsCutOff) {
 TEST(AskTest, TimeoutKillsTheWholeGroup) {
   TempDir dir;
   Question question = Shell("sleep 60 & echo $! > '" + (dir / "pid") + "'; wait");
-  question.timeout = 300ms;
+  question.timeout = 2s;
   auto answer = Ask(question);
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().code, ErrorCode::kExhausted);
@@ -60,7 +60,7 @@ TEST(AskTest, TimeoutKillsTheWholeGroup) {
     std::string text((std::istreambuf_iterator<char>(stat)), {});
     return text.empty() || text.contains(") Z ");
   };
-  for (int i = 0; i < 200 && !gone(); ++i) std::this_thread::sleep_for(10ms);
+  for (int i = 0; i < 1000 && !gone(); ++i) std::this_thread::sleep_for(10ms);
   EXPECT_TRUE(gone());
 }
 

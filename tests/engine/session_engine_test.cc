@@ -263,7 +263,10 @@ TEST_F(SessionEngineTest, AnIdleSessionEndsAndSaysWhy) {
     RunResult long_run = co_await Run(*session, "import time; time.sleep(0.5); 1");
     EXPECT_EQ(long_run.value, "1");
     EXPECT_TRUE(session->is_open());
-    (void)co_await async::SleepUntil(async::Clock::now() + 700ms);
+    const auto limit = async::Clock::now() + 20s;
+    while (session->is_open() && async::Clock::now() < limit) {
+      (void)co_await async::SleepUntil(async::Clock::now() + 10ms);
+    }
     EXPECT_FALSE(session->is_open());
     auto refused = co_await session->Run({});
     EXPECT_FALSE(refused);
@@ -276,7 +279,7 @@ TEST_F(SessionEngineTest, ALifeEndsEvenWhileARunIsOn) {
   Start();
   Do([&]() -> async::Task<void> {
     session::SessionOptions options = Options();
-    options.max_lifetime = 400ms;
+    options.max_lifetime = 2s;
     auto session = co_await Open(std::move(options));
     if (!session) co_return;
     RunResult cut = co_await Run(*session, "import time; time.sleep(30)");
@@ -366,8 +369,17 @@ TEST_F(SessionEngineTest, ARunThatItsInterpreterDoesNotReadEndsByCancelAndByTime
       auto session = co_await Open();
       if (!session) co_return;
       (void)co_await Run(*session, "import os, subprocess; x = 1");
-      (void)co_await Run(*session, "subprocess.Popen(['sh', '-c', f'sleep 0.2; kill -STOP {os.getpid()}']) and None");
-      (void)co_await async::SleepUntil(async::Clock::now() + 500ms);
+      // Not before it has answered, or that run would not end.
+      (void)co_await Run(*session,
+                         "subprocess.Popen(['sh', '-c', 'until [ -e go ]; do sleep 0.01; done; kill -STOP $0;'\n"
+                         "  'until grep -q State:.T /proc/$0/status; do :; done; : > stopped', str(os.getpid())])\n"
+                         "None");
+      EXPECT_TRUE(session->workspace()->WriteFile("go", "", os::Directory::IfExists::kRefuse));
+      const auto limit = async::Clock::now() + 20s;
+      while (!session->workspace()->Stat("stopped") && async::Clock::now() < limit) {
+        (void)co_await async::SleepUntil(async::Clock::now() + 10ms);
+      }
+      EXPECT_TRUE(session->workspace()->Stat("stopped"));
       session::RunInput input;
       input.blocks = {{"python", "#" + std::string(size_t{8} << 20, 'x')}};  // more than the socket holds
       if (!cancels) input.timeout = 300ms;

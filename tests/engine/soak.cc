@@ -83,6 +83,13 @@ Footprint Measure() {
   return now;
 }
 
+bool IsSame(const Footprint& before, const Footprint& after) {
+  // The pools may be fuller or emptier at the two looks: four sessions of some thirty descriptors and three groups.
+  return after.descriptors <= before.descriptors + 160 && after.resident_kb <= before.resident_kb + 2048 &&
+         after.cgroups <= before.cgroups + 40 && after.mounts == before.mounts &&
+         after.processes <= before.processes + 12;
+}
+
 async::Task<bool> Churn(async::Loop& loop, executor::Executor& executor, const session::SessionOptions& options,
                         int sessions, int* left) {
   bool fine = true;
@@ -146,8 +153,12 @@ int Main(int argc, char** argv) {
       fine = co_await Churn(loop, executor, options, std::min(500, count - done), &left);
       if (isatty(2) == 1) fprintf(stderr, "\r%d of %d", done, count);
     }
-    co_await async::SleepUntil(async::Clock::now() + std::chrono::milliseconds(500));
-    after = Measure();
+    // The kernel may still be at work on the last groups and processes.
+    const auto limit = async::Clock::now() + std::chrono::seconds(20);
+    do {
+      co_await async::SleepUntil(async::Clock::now() + std::chrono::milliseconds(500));
+      after = Measure();
+    } while (!IsSame(before, after) && async::Clock::now() < limit);
     co_await executor.Close();
   };
   loop.Run(all());
@@ -155,10 +166,7 @@ int Main(int argc, char** argv) {
       "descriptors %zu -> %zu, resident %zu -> %zu kB, cgroups %zu -> %zu, mounts %zu -> %zu, processes %zu -> %zu\n",
       before.descriptors, after.descriptors, before.resident_kb, after.resident_kb, before.cgroups, after.cgroups,
       before.mounts, after.mounts, before.processes, after.processes);
-  // The pools may be fuller or emptier at the two looks: four sessions of some thirty descriptors and three groups.
-  const bool same = after.descriptors <= before.descriptors + 160 && after.resident_kb <= before.resident_kb + 2048 &&
-                    after.cgroups <= before.cgroups + 40 && after.mounts == before.mounts &&
-                    after.processes <= before.processes + 12;
+  const bool same = IsSame(before, after);
   if (!same) printf("something is left behind\n");
   return fine && same ? 0 : 1;
 }
