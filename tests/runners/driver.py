@@ -6,6 +6,7 @@ woken checkpoint). All waits are bounded.
 
 import array
 import json
+import math
 import os
 import select
 import signal
@@ -16,6 +17,8 @@ import threading
 import time
 
 PATIENCE = 20.0
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}
+FIRST_NUDGE, LAST_NUDGE = 0.02, 2.0
 
 
 class Outcome:
@@ -107,6 +110,7 @@ class Runner:
         self.checkpoints = checkpoints
         self._number = 0
         self._buffer = b""
+        self._nudge_pause = math.inf  # until the next nudge; for ever where none is due
         self.descriptors = []
         self.process = None
         self.pid = None
@@ -163,8 +167,7 @@ class Runner:
                 raise
 
     def configure(self, env=None, cwd="/tmp", network=False, value_limit=100_000):
-        if env is None:
-            env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}
+        env = ENVIRONMENT if env is None else env
         frame = {"type": "configure", "env": env, "cwd": str(cwd), "network": network, "value_limit": value_limit}
         self.send(frame)
         return self
@@ -182,6 +185,7 @@ class Runner:
                     body = self._buffer[4 : 4 + size]
                     self._buffer = self._buffer[4 + size :]
                     return json.loads(body.decode("utf-8"))
+            self._nudge_while_silent()
             data, ancillary, _, _ = self.socket.recvmsg(1 << 20, socket.CMSG_SPACE(8 * 4), socket.MSG_CMSG_CLOEXEC)
             for _, _, content in ancillary:
                 descriptors = array.array("i")
@@ -190,6 +194,12 @@ class Runner:
             if not data:
                 raise EOFError("the runner is gone")
             self._buffer += data
+
+    def _nudge_while_silent(self):
+        """While an interrupted run goes on: SIGINT may have come just when Python was about to block."""
+        while self._nudge_pause <= LAST_NUDGE and not select.select([self.socket], [], [], self._nudge_pause)[0]:
+            os.kill(self.pid, signal.SIGURG)
+            self._nudge_pause *= 2
 
     def ask(self, frame):
         """A request with one answer."""
@@ -209,6 +219,7 @@ class Runner:
             "checkpoint": "off",
         }
         request.update(fields)
+        self._nudge_pause = math.inf
         self._expects_checkpoint = self.checkpoints and request["checkpoint"] != "off"
         self.send(request)
 
@@ -224,6 +235,7 @@ class Runner:
                 self.send({"type": "input_reply", **reply})
             if frame["type"] == "done":
                 assert frame["run"] == "run_%d" % self._number
+                self._nudge_pause = math.inf
                 break
         output = self.stdout.take(), self.stderr.take()
         if self._expects_checkpoint:
@@ -236,9 +248,10 @@ class Runner:
         return self.finish(answers)
 
     def interrupt(self):
-        """As the supervisor does it: a frame that says what is meant, and SIGINT."""
+        """As the supervisor does it: a frame that says what is meant, SIGINT, and nudges while there is no answer."""
         self.send({"type": "interrupt", "run": "run_%d" % self._number})
         os.kill(self.pid, signal.SIGINT)
+        self._nudge_pause = FIRST_NUDGE
 
     def wait_for_output(self, text):
         """Until the running cell has printed that text."""

@@ -128,6 +128,18 @@ class Runner:
             time.sleep(0.005)
             self.collect()
 
+    def wait_for_program(self, words, timeout=10.0):
+        """Until its process group has a program that was started with these words; its pid."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            for entry in filter(str.isdigit, os.listdir("/proc")):
+                with contextlib.suppress(OSError):
+                    line = Path("/proc", entry, "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
+                    if line == words.encode() and os.getpgid(int(entry)) == self.process.pid:
+                        return int(entry)
+            time.sleep(0.01)
+        raise AssertionError(f"no {words}")
+
     def start(self, code, file=None, stdin=None, input=False):
         self.number += 1
         self.send(type="run", run=f"run_{self.number}", number=self.number, code=code, file=file, stdin=stdin,

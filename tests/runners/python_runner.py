@@ -73,11 +73,13 @@ def start(python, **options):
 
 
 class Zygote:
-    """A zygote process; fork() is a new session."""
+    """A zygote process; fork() is a new session. The `first` ones are asked for before it begins, so that they are
+    born before it imports what nobody waits for."""
 
-    def __init__(self, python, options="{}", library=None, **popen):
+    def __init__(self, python, options="{}", library=None, first=0, **popen):
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.settimeout(PATIENCE)
+        asked = [self._ask() for _ in range(first)]
         self.process = subprocess.Popen(
             command(python, "--zygote", str(theirs.fileno()), library or fork_library(), options),
             pass_fds=[theirs.fileno()],
@@ -86,6 +88,7 @@ class Zygote:
         )
         theirs.close()
         self.greeting = self.control.recv(1 << 16)
+        self.first = [self._take(*each) for each in asked]
 
     def __enter__(self):
         return self
@@ -95,17 +98,25 @@ class Zygote:
         self.process.wait(PATIENCE)
 
     def fork(self):
+        return self._take(*self._ask())
+
+    def _ask(self):
         ours, theirs = socket.socketpair()
         stdout, stderr, pid = os.pipe(), os.pipe(), os.pipe()
         null = os.open(os.devnull, os.O_RDONLY)
         sent = [theirs.fileno(), null, stdout[1], stderr[1], pid[1]]
         self.control.sendmsg([b"f"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", sent))])
-        assert select.select([pid[0]], [], [], PATIENCE)[0], "the zygote does not fork"
-        (number,) = struct.unpack("i", os.read(pid[0], 4))
-        for fd in (null, stdout[1], stderr[1], *pid):
+        for fd in (null, stdout[1], stderr[1], pid[1]):
             os.close(fd)
         theirs.close()
-        return Runner.adopt(ours, Collector(stdout[0]), Collector(stderr[0]), number, checkpoints=True)
+        return ours, stdout[0], stderr[0], pid[0]
+
+    @staticmethod
+    def _take(sock, stdout, stderr, pid):
+        assert select.select([pid], [], [], PATIENCE)[0], "the zygote does not fork"
+        (number,) = struct.unpack("i", os.read(pid, 4))
+        os.close(pid)
+        return Runner.adopt(sock, Collector(stdout), Collector(stderr), number, checkpoints=True)
 
 
 @pytest.fixture(params=INTERPRETERS, ids=lambda python: "%d.%d" % version_of(python))

@@ -1,13 +1,11 @@
 """The JavaScript runner: the real program over a real socket, outside any jail."""
 
 import base64
-import contextlib
 import json
 import os
 import shutil
 import signal
 import time
-from pathlib import Path
 
 import pytest
 from exec_driver import RUNNERS, Ended, Runner
@@ -220,22 +218,32 @@ def test_closed_descriptors_are_repaired_for_the_next_run(runner):
     assert (answer.stdout, answer.stderr, answer.value) == ("out\n", "err\n", "''")
 
 
-def test_timers_go_on_between_runs(runner):
-    assert runner.run("let ticks = 0; setTimeout(() => { ticks++; console.log('late') }, 300); 'now'").value == "'now'"
+def when_there(name, code):
+    """Code that leaves other code to a timer, until there is a file of that name: its own run is over by then."""
+    return (f"{{ const timer = setInterval(() => {{ if (!require('fs').existsSync('{name}')) return;"
+            f" clearInterval(timer); {code} }}, 5) }};")
+
+
+def test_timers_go_on_between_runs(runner, tmp_path):
+    code = "let ticks = 0;" + when_there("go", "ticks++; console.log('late')")
+    assert runner.run(code + "'now'").value == "'now'"
+    (tmp_path / "go").touch()
     runner.wait_output("stdout", b"late\n")
     assert runner.run("ticks").value == "1"
 
 
-def test_left_over_rejections_and_exceptions_are_printed_and_survived(runner):
+def test_left_over_rejections_and_exceptions_are_printed_and_survived(runner, tmp_path):
     answer = runner.run("Promise.reject(new Error('left')); 3")
     assert (answer.status, answer.value) == ("ok", "3")
     assert "Unhandled rejection" in answer.stderr and "Error: left\n    at <cell 1>:1:16" in answer.stderr
-    runner.run("setTimeout(() => { throw new Error('late') }, 300); 0")
-    runner.wait_output("stderr", b"Error: late")
-    runner.run("setTimeout(() => new (require('events'))().emit('error', new Error('emitted')), 300); 0")
-    runner.wait_output("stderr", b"emitted")
-    runner.run("process.removeAllListeners(); setTimeout(() => { throw 1 }, 300); 0")
-    runner.wait_output("stderr", b"Uncaught 1")
+    for name, before, code, printed in (
+        ("a", "", "throw new Error('late')", b"Error: late"),
+        ("b", "", "new (require('events'))().emit('error', new Error('emitted'))", b"emitted"),
+        ("c", "process.removeAllListeners();", "throw 1", b"Uncaught 1"),
+    ):
+        runner.run(before + when_there(name, code))
+        (tmp_path / name).touch()
+        runner.wait_output("stderr", printed)
     assert runner.run("1 + 1").value == "2"
 
 
@@ -263,8 +271,9 @@ def test_exit_ends_the_run_and_keeps_the_state(runner, code, exit_code):
     assert runner.run("kept").value == "'yes'"
 
 
-def test_exit_from_a_timer_between_runs_does_nothing(runner):
-    runner.run("let kept = 1; setTimeout(() => { console.log('bang'); process.exit(1) }, 300); 0")
+def test_exit_from_a_timer_between_runs_does_nothing(runner, tmp_path):
+    runner.run("let kept = 1;" + when_there("go", "console.log('bang'); process.exit(1)"))
+    (tmp_path / "go").touch()
     runner.wait_output("stdout", b"bang")
     assert runner.run("kept").value == "1"
 
@@ -283,7 +292,10 @@ def test_interrupt_ends_the_run_and_keeps_the_state(runner, code):
     runner.run("let kept = 'yes'")
     runner.start(f"console.log('started'); {code}")
     runner.wait_output("stdout", b"started")
-    time.sleep(0.1)
+    if "sleep 60" in code:
+        runner.wait_for_program("sleep 60")
+    else:
+        time.sleep(0.1)
     began = time.monotonic()
     runner.interrupt()
     answer = runner.finish(10)
@@ -293,17 +305,30 @@ def test_interrupt_ends_the_run_and_keeps_the_state(runner, code):
     assert runner.run("await new Promise(r => setTimeout(r, 5)); 'awake'").value == "'awake'"
 
 
+def start_awaiting(runner):
+    """A run that waits for what never comes; the event loop is at work again."""
+    runner.start("setTimeout(() => console.log('started'), 0); await new Promise(() => {})")
+    runner.wait_output("stdout", b"started")
+
+
+def wait_for_watchdog(runner):
+    """Its thread is there when a signal that nobody announced ends what is awaited."""
+    start_awaiting(runner)
+    os.kill(runner.process.pid, signal.SIGINT)
+    assert runner.finish(10).status == "interrupted"
+
+
 @pytest.mark.parametrize("code", [
     "await null; while (true) {}",
     "await new Promise(r => setTimeout(r, 10)); for (;;) { try { while (true) {} } finally { kept = 'no' } }",
     "async function main() { await require('fs').promises.readFile('/dev/null'); while (true) {} }; main()",
 ])
 def test_interrupt_reaches_a_loop_behind_an_await(runner, code):
-    runner.run("let kept = 'yes'; await new Promise(r => setTimeout(r, 500))")
+    runner.run("let kept = 'yes'")
+    wait_for_watchdog(runner)
     for _ in range(2):
-        runner.start(f"console.log('started'); {code}")
+        runner.start(code.replace("while", "console.log('started'); while"))
         runner.wait_output("stdout", b"started")
-        time.sleep(0.3)
         runner.interrupt()
         answer = runner.finish(10)
         assert (answer.status, answer.error["name"]) == ("interrupted", "KeyboardInterrupt")
@@ -348,7 +373,7 @@ def test_what_a_child_died_of_is_an_interrupt_only_where_one_was_asked_for(runne
     for asked in (False, True):
         runner.start(code)
         runner.wait_output("stdout", b"started")
-        child = wait_for_child(runner.process.pid, "sleep")
+        child = runner.wait_for_program("sleep 60")
         if asked:
             runner.send(type="interrupt", run=f"run_{runner.number}")
         os.kill(child, signal.SIGINT)
@@ -357,20 +382,9 @@ def test_what_a_child_died_of_is_an_interrupt_only_where_one_was_asked_for(runne
         assert answer.error["name"] == ("KeyboardInterrupt" if asked else "Error")
 
 
-def wait_for_child(parent, name):
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
-            with contextlib.suppress(FileNotFoundError):
-                if Path(f"/proc/{pid}/comm").read_text().strip() == name:
-                    return int(pid)
-        time.sleep(0.01)
-    raise AssertionError(f"no {name}")
-
-
 def test_a_signal_that_comes_long_after_its_frame_hits_no_other_run(runner):
-    runner.run("1")
     for wait in (0.002, 0.005, 0.01):
+        runner.run("1")  # signals are counted from here: a late one may have hit the run before
         code = "const until = Date.now() + 100; while (Date.now() < until); 2"
         was_in_time = runner.start_before_late_signal(code, wait)
         answer = runner.finish(10)
@@ -385,8 +399,9 @@ def test_a_signal_that_comes_long_after_its_frame_hits_no_other_run(runner):
     "await null; require('child_process').execSync('kill -INT $PPID'); while (true) {}",
 ])
 def test_a_signal_that_nobody_announced_ends_the_run_as_well(runner, code):
-    runner.run("let kept = 'yes'; await null")
-    time.sleep(0.3)  # until the watchdog's thread is there
+    runner.run("let kept = 'yes'")
+    wait_for_watchdog(runner)
+    time.sleep(0.3)  # it looks every 50 ms: by then it knows that this signal was taken
     runner.start(code)
     answer = runner.finish(10)
     assert (answer.status, answer.error["name"]) == ("interrupted", "KeyboardInterrupt")
@@ -395,9 +410,7 @@ def test_a_signal_that_nobody_announced_ends_the_run_as_well(runner, code):
 
 def interrupt_awaited(runner):
     """What a run answers that is interrupted while it waits for what never comes."""
-    runner.start("console.log('started'); await new Promise(() => {})")
-    runner.wait_output("stdout", b"started")
-    time.sleep(0.1)
+    start_awaiting(runner)
     runner.interrupt()
     return runner.finish(10)
 

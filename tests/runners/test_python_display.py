@@ -2,9 +2,11 @@
 
 import base64
 import json
+import subprocess
 
 import pytest
 
+from driver import ENVIRONMENT
 from python_runner import INTERPRETERS, SYSTEM, Zygote, can_import, runner, start  # noqa: F401
 
 RICH = """
@@ -150,8 +152,14 @@ needs_science = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(scope="module")
+def fonts():
+    """Matplotlib lists them when it is first used in a home, and says so on stderr where that takes long."""
+    subprocess.run([SYSTEM, "-c", "import matplotlib.pyplot"], env=ENVIRONMENT, check=True)
+
+
 @pytest.fixture(params=["exec", "zygote", "preloaded"])
-def scientist(request):
+def scientist(request, fonts):
     """The distribution's Python with its packages, started in each way."""
     if request.param == "exec":
         with start(SYSTEM) as started:

@@ -51,10 +51,11 @@ LATER_RUNS = ("1 / 0", "nothing_of_that_name", "def f(:", "await __import__('asy
 
 @pytest.mark.parametrize("warm, runs", [(False, FIRST_RUNS), (True, FIRST_RUNS + LATER_RUNS)])
 def test_runs_import_nothing_after_the_fork(python, warm, runs):
-    with Zygote(python) as zygote:
+    with Zygote(python, first=0 if warm else 2) as zygote:
         if warm:
             assert zygote.control.recv(100) == b"warm"
-        with zygote.fork() as probe, zygote.fork() as runner:
+        probe, runner = zygote.first or (zygote.fork(), zygote.fork())
+        with probe, runner:
             probe.configure()
             runner.configure()
             for code in runs:
@@ -71,7 +72,7 @@ def test_a_session_of_a_warm_zygote_reads_its_own_input(python):
 
 
 def test_a_session_that_is_born_before_the_rest_is_imported_lacks_nothing(python):
-    with Zygote(python) as zygote, zygote.fork() as runner:
+    with Zygote(python, first=1) as zygote, zygote.first[0] as runner:
         runner.configure()
         assert not {"asyncio", "traceback"} & modules(runner)
         assert "1 / 0" in runner.run("1 / 0").error["traceback"]
@@ -80,7 +81,7 @@ def test_a_session_that_is_born_before_the_rest_is_imported_lacks_nothing(python
 
 
 def test_a_session_that_cannot_import_what_formats_a_traceback_tells_the_error_all_the_same(python):
-    with Zygote(python) as zygote, zygote.fork() as runner:
+    with Zygote(python, first=1) as zygote, zygote.first[0] as runner:
         runner.configure()
         error = runner.run("files = []\nwhile True: files.append(open('/dev/null'))").error
         assert error["name"] == "OSError" and "Too many open files" in error["traceback"]
