@@ -44,7 +44,7 @@ def test_input_and_expected_output(twin, wait):
 
 
 def test_limits_of_an_executor_hold_for_each(twin, wait):
-    executor = cella.SandboxExecutor(default_timeout=0.3, env={"A": "b"})
+    executor = cella.SandboxExecutor(default_timeout=2, env={"A": "b"})
     items = wait(twin.api.run_batch(["while True: pass", "import os; os.environ['A']"], executor=executor))
     assert (items[0].result.status, items[1].result.value) == ("timeout", "'b'")
 

@@ -83,7 +83,7 @@ def test_an_executor_takes_a_configuration_or_its_fields():
 
 def test_limits_hold(open_session, wait):
     session = open_session(SandboxExecutor(memory_limit="64m", default_timeout="500ms", pids_limit=10))
-    assert wait(session.run("x = bytearray(200 << 20)")).status in ("oom", "error")
+    assert wait(session.run("x = bytearray(200 << 20)", timeout=20)).status in ("oom", "error")
     assert wait(session.run("while True: pass")).status == "timeout"
     limits = wait(session.info())["isolation"]["limits"]
     assert (limits["memory"]["value"], limits["pids"]["value"], limits["timeout"]["value"]) == (64 << 20, 10, 0.5)

