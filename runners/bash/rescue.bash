@@ -2,7 +2,7 @@
 # this one. The process, its directory, its descriptors and its children stay; Bash's own list of jobs does not.
 
 __cella_rescue() {
-  local status=$? IFS=$' \t\n'
+  local status=$__cella_ended IFS=$' \t\n'
   __cella_options=$SHELLOPTS
   builtin set +k
   __cella_running=

@@ -171,7 +171,8 @@ __cella_turn() {
   local IFS=$' \t\n'
   __cella_running=
   builtin trap __cella_interrupt INT
-  builtin trap __cella_rescue EXIT
+  # Bash calls it as well in a child that a signal ends before that has become its program.
+  builtin trap '((__cella_ended = $?, BASH_SUBSHELL)) || __cella_rescue' EXIT
   builtin trap - ERR
   __cella_change_options "$SHELLOPTS" "$__cella_own_options"
   [[ $__cella_ending == failure ]] && __cella_options+=:errexit

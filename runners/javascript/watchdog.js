@@ -63,6 +63,7 @@ function watch(wanted) {
     } else if (Date.now() - since >= PATIENCE_MS) {
       since = Date.now();
       session.post('Runtime.terminateExecution', () => {});
+      parentPort.postMessage('notice'); // what was noticed before may have been another signal
     }
   };
   parentPort.on('message', () => {

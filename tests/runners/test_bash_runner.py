@@ -368,6 +368,12 @@ def test_big_code_is_quick(runner):
     assert time.monotonic() - began < 5
 
 
+def test_a_background_command_that_ends_before_it_begins(runner):
+    """Killed before its exec it is still this shell, whose EXIT trap Bash calls there."""
+    answer = runner.run("for i in {1..40}; do sleep 60 & kill $!; wait $!; echo $?; done")
+    assert (answer.status, answer.stdout, answer.stderr) == ("ok", "143\n" * 40, "")
+
+
 def test_background_jobs_print_between_runs_and_stay_jobs(runner, tmp_path):
     runner.run("(until [[ -e go ]]; do sleep 0.01; done; echo later) & sleep 60 & last=$!")
     (tmp_path / "go").touch()

@@ -401,7 +401,6 @@ def test_a_signal_that_comes_long_after_its_frame_hits_no_other_run(runner):
 def test_a_signal_that_nobody_announced_ends_the_run_as_well(runner, code):
     runner.run("let kept = 'yes'")
     wait_for_watchdog(runner)
-    time.sleep(0.3)  # it looks every 50 ms: by then it knows that this signal was taken
     runner.start(code)
     answer = runner.finish(10)
     assert (answer.status, answer.error["name"]) == ("interrupted", "KeyboardInterrupt")

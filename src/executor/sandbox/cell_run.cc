@@ -322,9 +322,11 @@ async::Task<void> CellRun::AwaitEnd() {
   if (!end_.jail_gone) TakeReports();
 }
 
-// Init sends our signals, at its own pace: one that is still to come must not meet the next run.
+// Init sends our signals, at its own pace: one that is still to come must not meet the next run. What Python was just
+// starting when the first came felt nothing of it, and Python may have forgotten it: hence one more, for such children.
 async::Task<void> CellRun::AwaitSignals() {
   HoldOutput(true);
+  if (sleepy_) parts_.launch.Signal(SIGINT, Group());
   echo_ = parts_.launch.AskForEcho();
   const async::TimePoint last = async::Clock::now() + kKillPatience;
   while (echo_ != 0 && !end_.jail_gone && !process_ended_ && async::Clock::now() < last) {
