@@ -9,12 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 from lab import Lab, assert_no_process, execute, processes_with, until
 
 from cella._private_server import private_server
+from cella.autogen._temporary import TemporaryDirectory
 from cella.errors import CellaError
 
 START = """
@@ -99,6 +101,24 @@ print(directory, flush=True)
         assert not directory.exists()
     else:
         shutil.rmtree(directory)
+
+
+def test_a_directory_goes_although_others_remove_files_of_it_as_well() -> None:
+    """A call that ends just then takes its code files away."""
+    directory = TemporaryDirectory("cella-")
+    names = [pathlib.Path(directory.path, f"{number:05}") for number in range(3000)]
+    for each in names:
+        each.touch()
+
+    def remove_too() -> None:
+        for each in names:
+            each.unlink(missing_ok=True)
+
+    other = threading.Thread(target=remove_too)
+    other.start()
+    directory.remove()
+    other.join()
+    assert not os.path.exists(directory.path)
 
 
 def test_an_executor_that_nobody_stops_leaves_no_warning(ours: Lab) -> None:

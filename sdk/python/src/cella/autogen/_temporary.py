@@ -49,28 +49,33 @@ def _empty(path: str) -> None:
     """Directories below are first moved up, so that no depth is too deep; no link is followed."""
     root = os.open(path, os.O_RDONLY | _NO_LINK)
     try:
-        names = os.listdir(root)
-        while names:
+        while names := os.listdir(root):
             for name in names:
-                below = _opened(name, root)
-                if below is None:
-                    os.unlink(name, dir_fd=root)
-                    continue
-                try:
-                    for each in os.listdir(below):
-                        # Opened for its permissions: a directory that cannot be written to cannot be moved.
-                        moved = _opened(each, below)
-                        if moved is None:
-                            os.unlink(each, dir_fd=below)
-                            continue
-                        os.close(moved)
-                        os.rename(each, f".{os.urandom(16).hex()}", src_dir_fd=below, dst_dir_fd=root)
-                finally:
-                    os.close(below)
-                os.rmdir(name, dir_fd=root)
-            names = os.listdir(root)
+                # A call that ends just now removes files of its own.
+                with contextlib.suppress(FileNotFoundError):
+                    _remove_entry(name, root)
     finally:
         os.close(root)
+
+
+def _remove_entry(name: str, root: int) -> None:
+    """What is in a directory is moved up or removed with it."""
+    below = _opened(name, root)
+    if below is None:
+        os.unlink(name, dir_fd=root)
+        return
+    try:
+        for each in os.listdir(below):
+            # Opened for its permissions: a directory that cannot be written to cannot be moved.
+            moved = _opened(each, below)
+            if moved is None:
+                os.unlink(each, dir_fd=below)
+                continue
+            os.close(moved)
+            os.rename(each, f".{os.urandom(16).hex()}", src_dir_fd=below, dst_dir_fd=root)
+    finally:
+        os.close(below)
+    os.rmdir(name, dir_fd=root)
 
 
 def _opened(name: str, parent: int) -> int | None:
