@@ -16,12 +16,12 @@ _cella() {
     doctor) words='--json --help' ;;
     bench) words='--json --svg --runs --python --image --only --live --help' ;;
     token)
-      if [[ $prev == --file ]]; then
+      if [[ $prev == --file || $prev == --config ]]; then
         compopt -o filenames
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
       fi
-      words='new ls rm --file --help'
+      words='new ls rm --file --config --help'
       ;;
     serve)
       case $prev in

@@ -35,6 +35,7 @@ complete -c cella $session -s l -l lang -x -d 'its language'
 complete -c cella $session -l timeout -x -d 'end it after so long'
 complete -c cella $session -l json -d 'print JSON'
 complete -c cella -n '__fish_seen_subcommand_from token' -l file -r -F -d 'the token file'
+complete -c cella -n '__fish_seen_subcommand_from token' -l config -r -F -d 'cella.toml of the server'
 
 set -l run -n '__fish_seen_subcommand_from run'
 set -l repl -n '__fish_seen_subcommand_from repl'

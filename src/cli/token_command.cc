@@ -8,6 +8,7 @@
 
 #include "os/io.h"
 #include "server/config.h"
+#include "server/config_reader.h"
 #include "server/token_file.h"
 #include "server/tokens.h"
 
@@ -38,6 +39,29 @@ Status List(const std::string& file) {
   return os::WriteAll(STDOUT_FILENO, text);
 }
 
+Result<std::string> FileOf(const TokenOptions& options) {
+  if (!options.file.empty()) return options.file;
+  server::Config config;
+  if (!options.config.empty()) {
+    TRY(config, server::ReadConfig(options.config));
+  }
+  if (config.server.no_auth) {
+    return Err(ErrorCode::kInvalid, "'{}' has server.no_auth: its server asks for no tokens", options.config);
+  }
+  server::CompleteConfig(server::Surroundings::FromProcess(), &config);
+  return config.server.token_file;
+}
+
+Status Do(const TokenOptions& options) {
+  TRY(std::string file, FileOf(options));
+  switch (options.action) {
+    case TokenOptions::Action::kNew: return New(file, options.client);
+    case TokenOptions::Action::kList: return List(file);
+    case TokenOptions::Action::kRemove: return server::RemoveToken(file, options.client);
+  }
+  return {};
+}
+
 }  // namespace
 
 void DeclareTokenOptions(CLI::App& command, TokenOptions* o) {
@@ -45,13 +69,15 @@ void DeclareTokenOptions(CLI::App& command, TokenOptions* o) {
   command.footer(
       "Examples:\n"
       "  cella token new alice\n"
+      "  cella token new bob --config /etc/cella/cella.toml\n"
       "  cella token ls --file /etc/cella/tokens");
   auto add = [&](const char* name, const char* help, TokenOptions::Action action) {
     CLI::App* sub = command.add_subcommand(name, help);
     if (action != TokenOptions::Action::kList) {
       sub->add_option("NAME", o->client, "The client's name")->required();
     }
-    sub->add_option("--file", o->file, "The token file (default: tokens in the server's state directory)");
+    auto* file = sub->add_option("--file", o->file, "The token file (default: tokens in the server's state directory)");
+    sub->add_option("--config", o->config, "The server's cella.toml, which names the file")->excludes(file);
     sub->callback([o, action] { o->action = action; });
   };
   add("new", "Print a fresh token, once, and keep its hash", TokenOptions::Action::kNew);
@@ -60,14 +86,7 @@ void DeclareTokenOptions(CLI::App& command, TokenOptions* o) {
 }
 
 int TokenCommand(const TokenOptions& options) {
-  std::string file =
-      options.file.empty() ? server::DefaultTokenFile(server::Surroundings::FromProcess()) : options.file;
-  Status done;
-  switch (options.action) {
-    case TokenOptions::Action::kNew: done = New(file, options.client); break;
-    case TokenOptions::Action::kList: done = List(file); break;
-    case TokenOptions::Action::kRemove: done = server::RemoveToken(file, options.client); break;
-  }
+  Status done = Do(options);
   if (done) return 0;
   std::fprintf(stderr, "cella: %s\n", done.error().message.c_str());
   return 1;

@@ -12,7 +12,8 @@ namespace cella::cli {
 struct TokenOptions {
   enum class Action { kNew, kList, kRemove } action = Action::kList;
   std::string client;
-  std::string file;  // empty: the server's default
+  std::string file;    // empty: what the server's configuration says
+  std::string config;  // empty: the server has none
 };
 
 void DeclareTokenOptions(CLI::App& command, TokenOptions* options);

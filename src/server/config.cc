@@ -214,10 +214,6 @@ std::string DefaultStateDirectory(const Surroundings& surroundings) {
   return surroundings.home + "/.local/state/cella";
 }
 
-std::string DefaultTokenFile(const Surroundings& surroundings) {
-  return DefaultStateDirectory(surroundings) + "/tokens";
-}
-
 void CompleteConfig(const Surroundings& surroundings, Config* config) {
   auto& server = config->server;
   if (server.state_dir.empty()) server.state_dir = DefaultStateDirectory(surroundings);

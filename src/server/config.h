@@ -127,7 +127,6 @@ struct Surroundings {
   static Surroundings FromProcess();
 };
 std::string DefaultStateDirectory(const Surroundings& surroundings);
-std::string DefaultTokenFile(const Surroundings& surroundings);
 
 // Fills in directories, addresses and the token file. Whether somebody named the token file matters to the caller: one
 // that nobody named need not exist.

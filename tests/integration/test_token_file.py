@@ -33,6 +33,20 @@ def test_a_token_is_shown_once_and_kept_as_its_hash(token_command, tmp_path):
     assert file.read_text() == ""
 
 
+def test_the_file_is_the_one_that_a_configuration_names(token_command, tmp_path):
+    (tmp_path / "named.toml").write_text(f'[server]\ntoken_file = "{tmp_path}/named"\n')
+    (tmp_path / "state.toml").write_text(f'[server]\nstate_dir = "{tmp_path}/state"\n')
+    for config, file in (("named.toml", tmp_path / "named"), ("state.toml", tmp_path / "state" / "tokens")):
+        made = token_command("new", "alice", "--config", config)
+        assert made.returncode == 0 and file.read_text().startswith("alice:sha256:"), made.stderr
+        assert token_command("ls", "--config", config).stdout.split() == ["alice", "hash"]
+    (tmp_path / "open.toml").write_text("[server]\nno_auth = true\n")
+    for config, words in (("open.toml", "no_auth"), ("none.toml", "none.toml")):
+        refused = token_command("new", "alice", "--config", config)
+        assert refused.returncode == 1 and words in refused.stderr and refused.stdout == ""
+    assert token_command("ls", "--config", "named.toml", "--file", "named").returncode not in (0, 1)
+
+
 def test_the_default_place_is_the_state_directory(token_command, tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root's is that of the machine")
