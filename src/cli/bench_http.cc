@@ -7,13 +7,12 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "async/task_group.h"
-#include "base/scope_exit.h"
+#include "cli/bench_directory.h"
 #include "cli/bench_programs.h"
 #include "http/client.h"
 #include "os/io.h"
@@ -194,17 +193,12 @@ Result<os::Process> StartServer(const std::string& directory, const std::string&
 Result<SessionBench> MeasureHttp(const SessionBenchOptions& options) {
   TRY(language::Python found, BenchPython(options.python));
   const std::string python = found.executable;
-  std::string directory = (std::filesystem::temp_directory_path() / "cella-bench-XXXXXX").string();
-  if (mkdtemp(directory.data()) == nullptr) return SysErr(errno, "make a directory '{}'", directory);
-  ScopeExit remove([&] {
-    std::error_code ignored;
-    std::filesystem::remove_all(directory, ignored);
-  });
-  TRY(os::Process server, StartServer(directory, python));
+  TRY(BenchDirectory directory, BenchDirectory::Make());
+  TRY(os::Process server, StartServer(directory.path(), python));
   if (options.progress) std::fputs("\rover HTTP ...", stderr);
   async::Loop loop;
   SessionBench bench;
-  Meter meter(loop, "unix:" + directory + "/socket", python, options);
+  Meter meter(loop, "unix:" + directory.path() + "/socket", python, options);
   Status measured = loop.Run(meter.Run(&bench));
   (void)server.Signal(SIGTERM);
   (void)server.Wait();

@@ -2,13 +2,11 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <thread>
 
 #include "async/task_group.h"
-#include "base/scope_exit.h"
+#include "cli/bench_directory.h"
 #include "cli/bench_floor.h"
 #include "session/engine.h"
 #include "session/session.h"
@@ -47,14 +45,12 @@ class SessionMeter {
       CO_TRY(auto engine, session::MakeEngine(loop_, ExecutorKind::kSandbox, pool));
       tiers.push_back({{name + label_, note, {}, "", kFloorOfNew + label_}, pool, std::move(engine)});
     }
-    std::string workdir = std::filesystem::temp_directory_path() / "cella-bench-XXXXXX";
-    if (mkdtemp(workdir.data()) == nullptr) co_return SysErr(errno, "make a directory '{}'", workdir);
-    ScopeExit remove([&] { std::filesystem::remove_all(workdir); });
+    CO_TRY(BenchDirectory workdir, BenchDirectory::Make());
     CO_TRY(auto engine, session::MakeEngine(loop_, ExecutorKind::kSandbox));
     tiers.push_back({{"new session: with a workdir" + label_, "jail, mount and fork", {}, "", kFloorOfNew + label_},
                      {},
                      std::move(engine),
-                     workdir});
+                     workdir.path()});
     auto measured = co_await MeasureAll(tiers, bench);
     for (Tier& tier : tiers) co_await tier.engine->executor->Close();
     co_return measured;

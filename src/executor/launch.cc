@@ -166,12 +166,8 @@ void Launch::KeepEnd(const jail::Report& report) {
 }
 
 uint32_t Launch::Adopt(int pid) {
-  jail::Request request = {};
-  request.kind = jail::RequestKind::kAdopt;
-  request.tag = ++last_tag_;
-  request.group = pid;
-  (void)os::SendMessage(control_.fd(), Bytes(request), {});
-  return request.tag;
+  Send(jail::RequestKind::kAdopt, 0, pid, ++last_tag_);
+  return last_tag_;
 }
 
 std::optional<jail::Report> Launch::TakeEnd(uint32_t tag) {
@@ -180,11 +176,12 @@ std::optional<jail::Report> Launch::TakeEnd(uint32_t tag) {
   return node.mapped();
 }
 
-void Launch::Send(jail::RequestKind kind, int signal, int group) {
+void Launch::Send(jail::RequestKind kind, int signal, int group, uint32_t tag) {
   jail::Request request = {};
   request.kind = kind;
   request.signal = signal;
   request.group = group;
+  request.tag = tag;
   // A jail that is gone needs no message.
   (void)os::SendMessage(control_.fd(), Bytes(request), {});
 }
@@ -200,11 +197,8 @@ void Launch::WatchRun(int group) { Send(jail::RequestKind::kWatch, 0, group); }
 void Launch::AskForEntry() { Send(jail::RequestKind::kLend, 0, 0); }
 
 uint32_t Launch::AskForEcho() {
-  jail::Request request = {};
-  request.kind = jail::RequestKind::kEcho;
-  request.tag = ++last_tag_;
-  (void)os::SendMessage(control_.fd(), Bytes(request), {});
-  return request.tag;
+  Send(jail::RequestKind::kEcho, 0, 0, ++last_tag_);
+  return last_tag_;
 }
 
 void Launch::KillInit() {

@@ -88,7 +88,7 @@ class Launch {
 
  private:
   Launch(async::Loop& loop, std::optional<os::Process> launcher, UniqueFd control);
-  void Send(jail::RequestKind kind, int signal, int group);
+  void Send(jail::RequestKind kind, int signal, int group, uint32_t tag = 0);
   struct Told {
     jail::Report report = {};
     std::vector<UniqueFd> fds;

@@ -35,9 +35,11 @@ class Maker {
 
  private:
   Failure MakeShell(const ShellSpec& shell, const int* fds, int count) {
+    // No mount point stays empty, and nothing is left over.
+    uint32_t wanted = shell.has_workspace ? 1 : 0;
+    for (uint32_t i = 0; i < spec_->mount_count; ++i) wanted += spec_->mounts[i].flags & kMountPoint ? 1 : 0;
     errno = EPROTO;
-    if (static_cast<uint32_t>(count) != 1 + shell.cgroup_count + shell.mount_count ||
-        shell.has_workspace > shell.mount_count) {
+    if (shell.mount_count != wanted || static_cast<uint32_t>(count) != 1 + shell.cgroup_count + wanted) {
       return Fail(Stage::kRequest, "shell");
     }
     spec_->flags = shell.has_workspace ? spec_->flags & ~uint32_t{kPrivateWorkspace} : spec_->flags | kPrivateWorkspace;

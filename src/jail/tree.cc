@@ -271,6 +271,7 @@ bool LiesInGuestDirectory(const JailSpec& spec, uint32_t index) {
 // A directory of the tree that the scratch file system covers later, and below which nothing of the tree is: for mounts
 // that each jail attaches below that.
 Failure MountStage(const JailSpec& spec, const char** stage) {
+  errno = EBUSY;
   for (const char* place : {"/dev/shm", "/tmp", "/workspace"}) {
     bool is_used = strcmp(place, "/workspace") == 0 && !(spec.flags & kPrivateWorkspace);
     for (uint32_t i = 0; i < spec.mount_count && !is_used; ++i) {
@@ -398,16 +399,11 @@ Failure AttachGiven(const JailSpec& spec, BuildFds* fds) {
   if (!(spec.flags & kPrivateWorkspace)) {
     JAIL_TRY(Attach(fds->mounts[taken++], true, root, "/workspace"));
   }
-  // No mount point stays empty, and nothing is left over.
   for (uint32_t i = 0; i < spec.mount_count; ++i) {
-    if (!(spec.mounts[i].flags & kMountPoint)) continue;
-    errno = EPROTO;
-    if (taken == fds->mount_count) return Fail(Stage::kRequest, "mounts");
-    JAIL_TRY(AttachOneGiven(spec, i, fds->mounts[taken++], root, fds));
+    if (spec.mounts[i].flags & kMountPoint) JAIL_TRY(AttachOneGiven(spec, i, fds->mounts[taken++], root, fds));
   }
   close(root);
-  errno = EPROTO;
-  return taken == fds->mount_count ? kOk : Fail(Stage::kRequest, "mounts");
+  return kOk;
 }
 
 Failure TakeLate(const JailSpec& spec, const BuildFds& fds, LateMounts* late) {

@@ -23,7 +23,8 @@ Failure BuildTree(const JailSpec& spec);
 // The sources of all mounts, detached; they outlive this process in whoever holds the descriptors.
 Failure OpenSources(const JailSpec& spec, int fds[kMaxMounts]);
 // Puts the mounts that came for one jail into place, in a mount namespace of its own but in the maker's user namespace:
-// the jail is then cloned from there, so that they are locked in it as everything else is.
+// the jail is then cloned from there, so that they are locked in it as everything else is. There are as many as it
+// wants.
 Failure AttachGiven(const JailSpec& spec, BuildFds* fds);
 // In the jail, before and after the scratch file system covers them.
 Failure TakeLate(const JailSpec& spec, const BuildFds& fds, LateMounts* late);

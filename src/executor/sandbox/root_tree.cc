@@ -11,6 +11,7 @@
 #include <string>
 
 #include "executor/launch_context.h"
+#include "language/visible.h"
 
 namespace cella::executor {
 namespace {
@@ -90,7 +91,7 @@ Status CheckTarget(const std::string& target) {
     if (target == reserved) return Err(ErrorCode::kInvalid, "'{}' cannot be mounted over", target);
   }
   for (std::string_view reserved : {"/proc", "/dev", "/sys", kRunnersInside}) {
-    if (target == reserved || target.starts_with(std::string(reserved) + "/")) {
+    if (language::IsBelow(target, reserved)) {
       return Err(ErrorCode::kInvalid, "'{}' cannot be mounted over", target);
     }
   }
@@ -149,12 +150,11 @@ std::vector<Mount> ImportableMounts(const Policy& policy, bool preloads, const s
   std::vector<Mount> found;
   for (const Mount& mount : policy.mounts) {
     const bool below_writable = std::ranges::any_of(policy.mounts, [&](const Mount& other) {
-      return other.mode == MountMode::kReadWrite && mount.target.starts_with(other.target + "/");
+      return other.mode == MountMode::kReadWrite && language::IsBelow(mount.target, other.target);
     });
-    const bool in_workdir = mount.target.starts_with("/workspace/");
-    const bool is_named = std::ranges::any_of(module_paths, [&](const std::string& path) {
-      return path == mount.target || path.starts_with(mount.target + "/");
-    });
+    const bool in_workdir = language::IsBelow(mount.target, "/workspace");
+    const bool is_named = std::ranges::any_of(
+        module_paths, [&](const std::string& path) { return language::IsBelow(path, mount.target); });
     if ((preloads || is_named) && mount.mode == MountMode::kReadOnly && !below_writable && !in_workdir) {
       found.push_back(mount);
     }

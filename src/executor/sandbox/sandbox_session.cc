@@ -177,10 +177,7 @@ async::Task<Result<CellEnd>> SandboxSession::RunCell(const std::string& language
   if (context_.starting != nullptr && context_.starting->waiting() > 0) request.courtesy_ms = kBusyCourtesyMs;
   oom_kills_ = meter_.OomKills();
   refused_forks_ = meter_.RefusedForks();
-  {
-    // A reply to the last run may be half sent.
-    auto pass = co_await replying_.Enter();
-  }
+  (void)co_await replying_.Enter();  // a reply to the last run may be half sent
   CellRun run(parts_, runner, language == "python", sink);
   if (cancel_asked_) run.Cancel();
   if (interrupt_asked_) run.Interrupt();

@@ -13,6 +13,7 @@
 #include "executor/workspace.h"
 #include "language/host_path.h"
 #include "language/tool.h"
+#include "language/visible.h"
 
 namespace cella::executor {
 namespace {
@@ -41,10 +42,11 @@ std::vector<std::string> ReadPathFiles(const std::vector<std::string>& directori
   constexpr uint64_t kMaxFile = 65536;
   std::vector<std::string> paths;
   for (const std::string& directory : directories) {
-    std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(directory, none)) {
-      if (entry.path().extension() != ".pth") continue;
-      auto text = language::ReadDataFile(entry.path(), kMaxFile);
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+         entry.increment(error)) {
+      if (entry->path().extension() != ".pth") continue;
+      auto text = language::ReadDataFile(entry->path(), kMaxFile);
       std::istringstream lines(text ? *text : "");
       for (std::string line; std::getline(lines, line);) {
         line.erase(line.find_last_not_of(" \t\r/") + 1);
@@ -60,16 +62,12 @@ bool TooOld(const std::string& version) {
   return std::sscanf(version.c_str(), "%d.%d", &major, &minor) != 2 || std::pair(major, minor) < std::pair(3, 8);
 }
 
-bool IsBelow(const std::string& path, const std::string& directory) {
-  return path == directory || path.starts_with(directory + "/");
-}
-
 // A zygote runs what its environment holds before any guest does, with rights over the jails beside it.
 std::string WhyNoFork(const language::Python& python, const Policy& policy) {
   if (!policy.rootfs.empty()) return "another root tree";
   for (const std::string& writable : GuestWritable(policy)) {
     for (const std::string& path : {python.executable, python.prefix, python.base_prefix}) {
-      if (IsBelow(path, writable)) return "guests may write to its environment";
+      if (language::IsBelow(path, writable)) return "guests may write to its environment";
     }
   }
   return "";
@@ -94,9 +92,9 @@ bool AltersSearch(const LaunchContext& context, const Policy& policy) {
       beside.DirectoryForAsking() != context.host.DirectoryForAsking()) {
     return true;
   }
-  const std::string named = policy.python.starts_with('/') ? "" : "python" + policy.python;
-  for (const std::string& name : {std::string("python3"), std::string("python"), named, std::string("node"),
-                                  std::string("nodejs"), std::string("bash")}) {
+  // A name on PATH may be a link into one of them.
+  const std::string named = policy.python.starts_with('/') ? "python" : "python" + policy.python;
+  for (std::string_view name : {"python3", "python", named.c_str(), "node", "nodejs", "bash"}) {
     for (const std::string& program : language::FindOnPath(name, context.host.path)) {
       if (language::LiesBelowAny(program, writable)) return true;
     }
@@ -122,8 +120,8 @@ Result<language::Plan> PlanLanguage(const LaunchContext& context, const Policy& 
 }
 
 bool SessionPlan::Shows(const std::string& directory) const {
-  auto shows = [&](const std::string& shown) { return IsBelow(directory, shown); };
-  return std::ranges::any_of(visible, shows) || IsBelow(directory, "/usr");
+  auto shows = [&](const std::string& shown) { return language::IsBelow(directory, shown); };
+  return std::ranges::any_of(visible, shows) || language::IsBelow(directory, "/usr");
 }
 
 bool SessionPlan::Touches(const std::vector<std::string>& directories) const {
