@@ -25,7 +25,7 @@ endef
 unexport CODE
 export CELLA_MAKE_CODE := $(or $(value CODE),$(DEMO))
 
-.PHONY: build run test soak test-vm bench wheel test-wheel install uninstall format tidy lint clean help setup setup-test
+.PHONY: build run check test test-long soak test-vm bench wheel test-wheel install uninstall format tidy lint clean help setup setup-test
 
 build: setup  ## Build the release programs into build/release/bin/ (the default)
 	@tools/build.sh release programs $(if $(wildcard build/release/build.ninja),,-DCELLA_BUILD_TESTS=OFF)
@@ -33,17 +33,26 @@ build: setup  ## Build the release programs into build/release/bin/ (the default
 run: build  ## Run a demo in the sandbox, or your own: make run CODE='print(1)' [ARGS='--memory 64m']
 	@$(CELLA) run --summary $(ARGS) -c "$$CELLA_MAKE_CODE"
 
-test: lint  ## Run everything: format, layers, clang-tidy, sanitizers, unit, runners, contract, integration, security
+check: setup-test  ## Test the essentials in minutes; one subject in less: make check ONLY=server
+	@tools/check.sh '$(ONLY)'
+
+test: lint  ## Test everything that CI tests: lint, clang-tidy, sanitizers, all suites
 	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON $(if $(filter true,$(CI)),-DCELLA_WERROR=ON)
 	@$(MAKE) -s run
 	@tools/check_completions.sh $(CELLA)
-	@tools/run_tests.sh
+	@tools/run_tests.sh test
 
-soak: build  ## Open, use and close 10,000 sessions, and see that nothing is left behind (not part of test)
+test-long: setup-test  ## Test what takes too long for every change: large numbers, second user, clean machines, QEMU
+	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON
+	@tools/check_tidy.py --all build/release
+	@tools/run_tests.sh long
+	@$(MAKE) -s test-wheel test-vm
+
+soak: build  ## Open, use and close 10,000 sessions, and see that nothing is left behind (part of test-long)
 	@tools/build.sh release cella-soak -DCELLA_BUILD_TESTS=ON
 	@build/release/bin/cella-soak $(or $(SESSIONS),10000)
 
-test-vm: build  ## Boot a kernel with cgroup v2 alone under QEMU, and test the limits there (not part of test)
+test-vm: build  ## Boot a kernel with cgroup v2 alone under QEMU, and test the limits there (part of test-long)
 	@tools/setup.sh vm
 	@tests/vm/run.sh
 
@@ -54,9 +63,9 @@ lint: setup-test  ## Check format, layers and the Python package
 	@tools/check_layers.py
 	@tools/check_python.sh
 
-tidy: setup-test  ## Run clang-tidy over what changed since it last passed
+tidy: setup-test  ## Run clang-tidy over all files that changed since they last passed
 	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON
-	@tools/check_tidy.py build/release
+	@tools/check_tidy.py --all build/release
 
 bench: build  ## Measure this machine
 	@$(CELLA) bench $(ARGS)
@@ -65,7 +74,7 @@ wheel: $(if $(WHEEL_PREFIX),,build)  ## Build the Python wheel, programs include
 	@tools/setup.sh wheel
 	@sdk/python/tools/make_wheel.py $(if $(WHEEL_PREFIX),--prefix '$(WHEEL_PREFIX)') dist
 
-test-wheel: wheel  ## Install the wheel on systems that have Python and nothing else, and use it there (not part of test)
+test-wheel: wheel  ## Install the wheel on systems that have Python and nothing else, and use it there (part of test-long)
 	@tools/setup.sh wheel test-wheel
 	@CELLA_BIN='$(or $(WHEEL_PREFIX),build/release)/bin/cella' PYTHONPATH=sdk/python/src \
 	  /usr/bin/python3 -B -m pytest -q -p no:cacheprovider -c sdk/python/pyproject.toml --rootdir sdk/python \

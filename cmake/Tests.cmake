@@ -1,4 +1,19 @@
+# How tests are registered with ctest. Labels select them: the suite (unit, integration, …), `check` for what `make check`
+# runs, `long` for what only `make test-long` runs, and `subject:NAME` for `make check ONLY=NAME`. Every test writes its
+# cases and durations to build/PRESET/test-results/NAME.xml, for tools/slow_tests.py.
+
 find_package(GTest REQUIRED)
+
+set(CELLA_TEST_RESULTS "${CMAKE_BINARY_DIR}/test-results")
+file(MAKE_DIRECTORY "${CELLA_TEST_RESULTS}")
+
+# What `make check ONLY=NAME` builds before it runs the tests of that subject.
+function(cella_subject name)
+  if(NOT TARGET check_${name})
+    add_custom_target(check_${name})
+    add_dependencies(check_${name} programs)
+  endif()
+endfunction()
 
 # One test program per folder; ctest label "unit".
 add_custom_target(unit_tests)
@@ -6,8 +21,17 @@ add_custom_target(unit_tests)
 # What they test is optimised; they themselves need not be, and compile twice as fast.
 set(CELLA_UNIT_TEST_OPTIONS -O0 -U_FORTIFY_SOURCE)
 
+# A program of GoogleTest: cella_gtest(NAME TARGET SUITE SUBJECT [WORD...]), where WORDs come before the program.
+function(cella_gtest name target suite subject)
+  add_test(NAME ${name} COMMAND ${ARGN} $<TARGET_FILE:${target}> "--gtest_output=xml:${CELLA_TEST_RESULTS}/${name}.xml")
+  cella_subject(${subject})
+  add_dependencies(check_${subject} ${target})
+  set_tests_properties(${name} PROPERTIES LABELS "${suite};check;subject:${subject}" TIMEOUT 300)
+endfunction()
+
+# SUBJECT is the name, unless it is given.
 function(cella_unit_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "SUBJECT" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
   foreach(dependency IN LISTS ARG_DEPENDS)
     target_link_libraries(${name}_test PRIVATE cella_${dependency})
@@ -19,6 +43,131 @@ function(cella_unit_test name)
   target_compile_options(${name}_test PRIVATE ${CELLA_UNIT_TEST_OPTIONS})
   cella_precompile(${name}_test test)
   add_dependencies(unit_tests ${name}_test)
-  add_test(NAME unit.${name} COMMAND ${name}_test)
-  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 120 RUN_SERIAL ON)
+  if(NOT ARG_SUBJECT)
+    set(ARG_SUBJECT ${name})
+  endif()
+  cella_gtest(unit.${name} ${name}_test unit ${ARG_SUBJECT})
+endfunction()
+
+# Tests written for pytest, as one ctest test.
+#   cella_pytest(NAME SUITE integration SUBJECT server PATHS FILE... [CHECK] [ALONE] [AS_USER] [LONG]
+#                [MARK EXPRESSION] [NAMED EXPRESSION] [SHARD K/N] [NEEDS NAME...] [ENV K=V...] [PYTHON WORD...] [COST SECONDS])
+# AS_USER: as an ordinary user (tests/support/as_user.py). ALONE: with nothing beside it. LONG: only by `make test-long`,
+# with CELLA_TESTS_LONG=1. COST: what takes long is started first.
+function(cella_pytest name)
+  cmake_parse_arguments(ARG "CHECK;ALONE;AS_USER;LONG" "SUITE;SUBJECT;MARK;NAMED;SHARD;COST;FOLDER;TIMEOUT"
+    "PATHS;NEEDS;ENV;PYTHON" ${ARGN})
+  if(NOT ARG_PYTHON)
+    set(ARG_PYTHON /usr/bin/python3)
+  endif()
+  set(results "${CELLA_TEST_RESULTS}/${name}.xml")
+  set(tests "${PROJECT_SOURCE_DIR}/tests")
+  if(ARG_AS_USER)
+    set(written "{results}")
+    string(REPLACE "${tests}" "{tests}" ARG_PATHS "${ARG_PATHS}")
+  else()
+    set(written "${results}")
+  endif()
+  set(command ${ARG_PYTHON} -B -m pytest -q -p no:cacheprovider --durations=40 --durations-min=0.5
+    "--junitxml=${written}" -o junit_suite_name=${name})
+  foreach(option "-m=MARK" "-k=NAMED" "--shard=SHARD")
+    string(REGEX MATCH "^(.*)=(.*)$" _ "${option}")
+    if(ARG_${CMAKE_MATCH_2})
+      list(APPEND command ${CMAKE_MATCH_1} "${ARG_${CMAKE_MATCH_2}}")
+    endif()
+  endforeach()
+  list(APPEND command ${ARG_PATHS})
+  if(ARG_AS_USER)
+    set(command /usr/bin/python3 "${tests}/support/as_user.py" --programs "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
+      --tests "${tests}" --results "${results}" -- ${command})
+  endif()
+  if(NOT ARG_FOLDER)
+    set(ARG_FOLDER "${CMAKE_BINARY_DIR}")
+  endif()
+  add_test(NAME ${name} COMMAND ${command} WORKING_DIRECTORY "${ARG_FOLDER}")
+
+  cella_subject(${ARG_SUBJECT})
+  set(labels ${ARG_SUITE})
+  if(ARG_LONG)
+    list(APPEND labels long)
+    list(APPEND ARG_ENV CELLA_TESTS_LONG=1)
+    set(ARG_TIMEOUT 3600)
+  elseif(NOT ARG_AS_USER)
+    list(APPEND labels subject:${ARG_SUBJECT})
+  endif()
+  if(ARG_CHECK)
+    list(APPEND labels check)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 900)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT
+    "CELLA_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/cella;CELLA_TEST_NEEDS=${PROJECT_SOURCE_DIR}/build/needs;${ARG_ENV}")
+  if(ARG_ALONE)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+  if(ARG_COST)
+    set_tests_properties(${name} PROPERTIES COST ${ARG_COST})
+  endif()
+  if(ARG_NEEDS)
+    list(TRANSFORM ARG_NEEDS PREPEND need.)
+    set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED "${ARG_NEEDS}")
+  endif()
+endfunction()
+
+# The marks that a file of tests uses, as ctest has to know of them: `alone`, `as_user`, and the names of needs. A mark
+# on the whole file stands behind `pytestmark`. A changed file is read again.
+function(cella_read_marks file)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+  file(READ "${file}" text)
+  foreach(mark alone as_user)
+    string(REGEX MATCH "mark\\.${mark}" some "${text}")
+    string(REGEX MATCH "\npytestmark[^\n]*mark\\.${mark}" all "${text}")
+    if(all)
+      set(${mark} all PARENT_SCOPE)
+    elseif(some)
+      set(${mark} some PARENT_SCOPE)
+    else()
+      set(${mark} none PARENT_SCOPE)
+    endif()
+  endforeach()
+  string(REGEX MATCHALL "mark\\.needs\\(\"[a-z-]+\"" found "${text}")
+  list(TRANSFORM found REPLACE "mark\\.needs\\(\"([a-z-]+)\"" "\\1")
+  list(REMOVE_DUPLICATES found)
+  set(needs "${found}" PARENT_SCOPE)
+endfunction()
+
+# One file as `NAME`, and, as far as its marks ask for it, `NAME.alone`, `NAME.as_user` and `NAME.as_user.alone`.
+# Further words go to cella_pytest.
+function(cella_pytest_file name file)
+  cella_read_marks("${file}")
+  set(words PATHS "${file}" NEEDS ${needs} ${ARGN})
+  if(NOT alone STREQUAL "all")
+    cella_pytest(${name} ${words} MARK "not alone")
+  endif()
+  if(NOT alone STREQUAL "none")
+    cella_pytest(${name}.alone ${words} MARK alone ALONE)
+  endif()
+  if(NOT as_user STREQUAL "none")
+    list(REMOVE_ITEM words CHECK)
+    if(NOT alone STREQUAL "all")
+      cella_pytest(${name}.as_user ${words} MARK "as_user and not alone" AS_USER)
+    endif()
+    if(NOT alone STREQUAL "none")
+      cella_pytest(${name}.as_user.alone ${words} MARK "as_user and alone" AS_USER ALONE)
+      if(as_user STREQUAL "some" AND alone STREQUAL "some")
+        # Single tests have these marks, and none may have both: pytest then exits with 5.
+        set_tests_properties(${name}.as_user.alone PROPERTIES SKIP_RETURN_CODE 5)
+      endif()
+    endif()
+  endif()
+endfunction()
+
+# What tests/needs/NAME.sh starts once before, and stops after, the tests that declare it.
+function(cella_need name)
+  set(script "${PROJECT_SOURCE_DIR}/tests/needs/${name}.sh")
+  add_test(NAME need.${name} COMMAND "${script}" start "${PROJECT_SOURCE_DIR}/build/needs")
+  add_test(NAME need.${name}.stop COMMAND "${script}" stop "${PROJECT_SOURCE_DIR}/build/needs")
+  set_tests_properties(need.${name} PROPERTIES FIXTURES_SETUP need.${name} TIMEOUT 300 LABELS needs)
+  set_tests_properties(need.${name}.stop PROPERTIES FIXTURES_CLEANUP need.${name} TIMEOUT 60 LABELS needs)
 endfunction()

@@ -39,7 +39,7 @@ add_link_options(-Wl,--as-needed -Wl,-z,relro)
 find_program(CELLA_CCACHE ccache)
 if(CELLA_CCACHE)
   # Precompiled headers are cached too: their time stamps say nothing.
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${CELLA_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/tools/compile.sh" "${PROJECT_SOURCE_DIR}")
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     add_compile_options(-Xclang -fno-pch-timestamp)
   endif()

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over the sources of a build that are not known to be clean.
 
-    tools/check_tidy.py build/release
+    tools/check_tidy.py [--all] build/release
 
 A file is known to be clean while it, its command, the headers of ours that it reaches, and .clang-tidy are what they
-were when it passed; a stamp under build/tidy/ remembers that by their hash.
+were when it passed. A stamp in the user's cache directory remembers that by their hash, for every clone. A machine without
+any stamp would need many minutes, so that it checks only what the last commits changed; --all checks everything.
 
 Nearly all of clang-tidy's time goes into the headers of others, so the files of one target are checked together, as one
 that includes them; those whose private names collide go into different ones.
@@ -24,7 +25,10 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-STAMPS = ROOT / "build" / "tidy"
+STAMPS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cella" / "tidy"
+BATCHES = ROOT / "build" / "tidy"
+COMMITS = 20  # what a machine without stamps looks back at
+MONTH = 30 * 24 * 3600
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 TOGETHER = 12  # files; more save little, and keep a core busy while the other has nothing left
 
@@ -45,7 +49,7 @@ def reached(path):
 
 
 def stamp(entry):
-    digest = hashlib.sha256(entry.get("command", "").encode())
+    digest = hashlib.sha256(entry.get("command", "").replace(str(ROOT), "").encode())
     for file in [ROOT / ".clang-tidy", *reached(Path(entry["file"]))]:
         digest.update(file.read_bytes())
     return STAMPS / digest.hexdigest()[:32]
@@ -56,7 +60,7 @@ class Batch:
 
     def __init__(self, entries):
         self.entries = entries
-        self.folder = STAMPS / "batches" / stamp(entries[0]).name
+        self.folder = BATCHES / stamp(entries[0]).name
         self.folder.mkdir(parents=True, exist_ok=True)
         self.file = self.folder / "batch.cc"
         self.file.write_text("".join(f'#include "{entry["file"]}"\n' for entry in entries))
@@ -114,18 +118,48 @@ def batches(entries):
     return [files[at:at + TOGETHER] for files in targets.values() for at in range(0, len(files), TOGETHER)]
 
 
+def changed_lately():
+    """Sources that the last commits, or the work since, changed; also those whose own header did. None: git cannot tell."""
+    def git(*words):
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+        return done.stdout.splitlines() if done.returncode == 0 else None
+
+    commits = git("rev-list", f"--max-count={COMMITS}", "HEAD")
+    if not commits:
+        return None
+    names = (git("diff", "--name-only", commits[-1]) or []) + (git("ls-files", "--others", "--exclude-standard") or [])
+    return {str((ROOT / name).with_suffix(".cc")) for name in names}
+
+
+def select(entries, everything):
+    """What to check, and a word about it."""
+    todo = [entry for entry in entries if not stamp(entry).exists()]
+    if not everything and len(todo) == len(entries) and (changed := changed_lately()) is not None:
+        todo = [entry for entry in todo if entry["file"] in changed]
+        return todo, f" that the last {COMMITS} commits changed; `make tidy` checks everything"
+    return todo, ""
+
+
+def forget_old_stamps():
+    for path in STAMPS.iterdir():
+        if path.stat().st_mtime < time.time() - MONTH:
+            path.unlink(missing_ok=True)
+
+
 def main():
-    folder = Path(sys.argv[1])
+    everything = sys.argv[1] == "--all"
+    folder = Path(sys.argv[-1])
     entries = json.loads((folder / "compile_commands.json").read_text())
     ours = [entry for entry in entries if Path(entry["file"]).is_relative_to(ROOT / "src")
             and not entry["file"].endswith("_test.cc")]
     STAMPS.mkdir(parents=True, exist_ok=True)
-    todo = [entry for entry in ours if not stamp(entry).exists()]
-    print(f"== clang-tidy: {len(todo)} of {len(ours)} files to check", file=sys.stderr, flush=True)
+    forget_old_stamps()
+    todo, which = select(ours, everything)
+    print(f"== clang-tidy: {len(todo)} of {len(ours)} files to check{which}", file=sys.stderr, flush=True)
     start = time.monotonic()
     with ThreadPoolExecutor(int(os.environ.get("JOBS") or os.cpu_count())) as pool:
         passed = sum(len(clean) for clean in pool.map(tidy, batches(todo)))
-    shutil.rmtree(STAMPS / "batches", ignore_errors=True)
+    shutil.rmtree(BATCHES, ignore_errors=True)
     print(f"tidy: {passed} of {len(todo)} files are in batches without findings, {time.monotonic() - start:.0f} s")
     sys.exit(passed != len(todo))
 

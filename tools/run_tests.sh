@@ -1,37 +1,56 @@
 #!/usr/bin/env bash
-# All tests of the release build, and of the sanitizers' build.
+# Runs tests that are built, by what is in a hurry.
 #
-#     tools/run_tests.sh
+#     tools/run_tests.sh check [SUBJECT]     a quick answer, about everything or about one subject
+#     tools/run_tests.sh test                what CI runs, with the sanitizers and clang-tidy behind it
+#     tools/run_tests.sh long                what takes too long for every change
 #
-# Much of their time the tests wait. Those that neither count processes nor compare times run two at a time (the others are
-# RUN_SERIAL); what all of them leave of the processors goes to clang-tidy and to the build with the sanitizers, which run
-# only while nobody else wants to.
+# Tests wait most of their time, so more of them run at once than there are processors; those marked `alone` have nothing
+# beside them. Cases and durations: tools/slow_tests.py.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-labels='^(unit|runners|contract|integration|security|python)$'
-log=build/run_tests.log
+mode=$1
+at_once=$(($(nproc) * 2))
+run=(ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$at_once"
+     --output-junit "test-results-of-$mode.xml")
+rm -f build/*/test-results/*.xml
 
-check_and_build() {
-  tools/check_tidy.py build/release && tools/build.sh asan unit_tests
-}
-
-set -m  # the job below is a process group of its own
-{ chrt --idle --pid 0 "$BASHPID" && check_and_build; } >"$log" 2>&1 </dev/null &
-behind=$!
-set +m
-trap 'kill -- "-$behind" 2>/dev/null || true' EXIT
-
-failed=0
-echo "== unit, runner, contract, integration, security and Python tests of the release build;" \
-  "clang-tidy and the sanitizers' build behind them: $log" >&2
-ctest --test-dir build/release --output-on-failure --no-tests=error --parallel 2 -L "$labels" \
-  --output-junit test-results.xml || failed=1
-
-wait "$behind" || failed=1
-cat "$log" >&2
-trap - EXIT
-[[ $failed == 0 ]] || exit 1
-
-echo "== unit tests under the address and undefined-behaviour sanitizers" >&2
-ctest --test-dir build/asan --output-on-failure --no-tests=error -L '^unit$'
+case $mode in
+  check)
+    if [[ ${2-} ]]; then
+      "${run[@]}" -L "^subject:$2\$"
+    else
+      "${run[@]}" -L '^check$'
+    fi
+    ;;
+  test)
+    # Behind the tests, with what they leave of the processors.
+    log=build/behind_tests.log
+    behind() {
+      tools/check_tidy.py build/release && tools/build.sh asan unit_tests &&
+        ctest --test-dir build/asan --output-on-failure --no-tests=error -L '^unit$'
+    }
+    set -m  # the job below is a process group of its own
+    { renice -n 10 "$BASHPID" >/dev/null && behind; } >"$log" 2>&1 </dev/null &
+    job=$!
+    set +m
+    trap 'kill -- "-$job" 2>/dev/null || true' EXIT
+    echo "== all suites of the release build; clang-tidy, and the unit tests with sanitizers, behind them: $log" >&2
+    failed=0
+    "${run[@]}" -LE '^long$' || failed=1
+    echo "== clang-tidy and sanitizers" >&2
+    wait "$job" || failed=1
+    cat "$log" >&2
+    trap - EXIT
+    tools/slow_tests.py --top 10 >&2
+    exit "$failed"
+    ;;
+  long)
+    "${run[@]}" -L '^long$'
+    ;;
+  *)
+    echo "usage: tools/run_tests.sh check [SUBJECT] | test | long" >&2
+    exit 2
+    ;;
+esac

@@ -24,8 +24,16 @@ def applies(case, driver):
     return set(case.needs) <= driver.capabilities and driver.name in case.settings.get("executors", driver.name).split()
 
 
+# What holds a limit, and what a crash leaves, depends on who runs it: an ordinary user may have no cgroups.
+LIMITS = {"memory", "pids", "disk"}
+
+
+def marks_of(case):
+    return [pytest.mark.as_user] if {"jail", "checkpoint"} & set(case.needs) or LIMITS & set(case.settings) else []
+
+
 PAIRS = [
-    pytest.param(driver, case, id=f"{driver.name}-{case.name}")
+    pytest.param(driver, case, id=f"{driver.name}-{case.name}", marks=marks_of(case))
     for driver in DRIVERS
     for case in CASES
     if applies(case, driver)

@@ -1,19 +1,14 @@
-"""Makes tests/ importable, and gives every test the program in surroundings of its own."""
+"""Gives every test the program in surroundings of its own."""
 
 import contextlib
 import pathlib
 import secrets
-import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-
-import pytest  # noqa: E402
-from support.leftovers import mounts  # noqa: E402
-from support.repl import Repl  # noqa: E402
-from support.running import Run  # noqa: E402
-
-pytest_plugins = ["support.fixtures"]
+import pytest
+from support.leftovers import mounts
+from support.repl import Repl
+from support.running import Run
 
 
 @pytest.fixture(scope="session")

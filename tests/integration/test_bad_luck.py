@@ -7,6 +7,8 @@ import pytest
 from support.leftovers import assert_no_process, processes_with
 from support.running import HAS_CGROUPS, IS_ROOT
 
+pytestmark = pytest.mark.as_user
+
 EXECUTORS = pytest.mark.parametrize("executor", ["sandbox", "local"])
 
 # Say "main ends" and end; what they started would go on for a minute.

@@ -12,6 +12,8 @@ from support.cella import PYTHON
 from support.leftovers import assert_no_process, cgroups_of, mounts, processes_with, scratch_of
 from support.running import HAS_CGROUPS, wait_until
 
+pytestmark = pytest.mark.as_user
+
 EXECUTORS = pytest.mark.parametrize("executor", ["sandbox", "local"])
 
 FAMILY = """

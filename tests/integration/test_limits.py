@@ -4,6 +4,8 @@ import pytest
 from support.leftovers import assert_no_process
 from support.running import HAS_CGROUPS
 
+pytestmark = pytest.mark.as_user
+
 MEGABYTE = 1 << 20
 
 

@@ -10,6 +10,8 @@ from support.cella import PYTHON
 from support.leftovers import assert_no_process, scratch_of
 from support.running import HAS_CGROUPS, IS_ROOT
 
+pytestmark = pytest.mark.as_user
+
 SHOW_ENV = "import json, os; print(json.dumps(dict(os.environ)))"
 
 

@@ -6,6 +6,8 @@ import stat
 import pytest
 from support.running import IS_ROOT
 
+pytestmark = pytest.mark.as_user
+
 
 @pytest.fixture
 def data(tmp_path):

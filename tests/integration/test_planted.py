@@ -9,6 +9,8 @@ from pythons import make_venv
 from support.cella import PYTHON
 from support.running import IS_ROOT
 
+pytestmark = pytest.mark.as_user
+
 # Replaces the interpreter of an environment by a program that leaves a trace on the host if it ever runs there.
 PLANT = """
 import os, shutil

@@ -232,7 +232,6 @@ def test_what_is_no_python_is_refused(run, tmp_path):
     assert "not an executable file" in run.rejected("-c", "1", "--python", tmp_path / "plain", code=127)
 
 
-@pytest.mark.either_user
 def test_an_interpreter_that_does_not_answer_is_given_up(run, tmp_path):
     slow = write_script(tmp_path / "python3", "#!/bin/sh\nexec sleep 60\n")
     result = run.json("-c", "1", "--python", slow, timeout=25)

@@ -17,8 +17,6 @@ from support.cella import PYTHON, run_bounded
 from support.leftovers import assert_no_process, processes_with
 from support.running import wait_until
 
-pytestmark = pytest.mark.either_user
-
 PROMPT = "\r\x1b[J>>> \r\x1b[4C"  # drawn with nothing typed
 DEAF = """
 import time

@@ -8,6 +8,8 @@ import stat
 import pytest
 from server import serve, serving, short_directory  # noqa: F401 (fixtures)
 
+pytestmark = pytest.mark.as_user
+
 ANN, BOB = "ann-7f3b0e6c55d14d0f", "bob-19c2a1b8e6a34c55"
 TOKENS = {"ann": ANN, "bob": BOB}
 

@@ -10,6 +10,8 @@ from server import Server, serve, short_directory  # noqa: F401 (fixtures)
 from support.cella import PYTHON
 from support.descendants import Family
 
+pytestmark = pytest.mark.as_user
+
 NO_POOL = {"sessions": {"pool_shells": 0, "pool_parked": 0}}
 
 

@@ -10,6 +10,8 @@ import pytest
 from server import client, serve, server, session  # noqa: F401 (fixtures)
 from support.running import wait_until
 
+pytestmark = pytest.mark.as_user
+
 
 class Files:
     """What clients do with files; each answer is the test's to judge."""

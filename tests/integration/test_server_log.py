@@ -9,8 +9,6 @@ import pytest
 from server import serve  # noqa: F401 (fixture)
 from support.descendants import Family
 
-pytestmark = pytest.mark.either_user
-
 
 def log_of(server):
     """Every line but those that tell where it listens."""

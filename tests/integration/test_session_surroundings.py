@@ -7,6 +7,8 @@ import threading
 import pytest
 from support.running import IS_ROOT
 
+pytestmark = pytest.mark.as_user
+
 SECRET = {"SECRET": "hunter2", "PYTHONPATH": "/nowhere", "PYTHONSTARTUP": "/nowhere", "LD_LIBRARY_PATH": "/nowhere"}
 # What a program may expect, and what keeps libraries from starting threads.
 EXPECTED = {

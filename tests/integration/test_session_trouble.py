@@ -6,10 +6,13 @@ import signal
 import subprocess
 import time
 
+import pytest
 from support.cella import PYTHON
 from support.leftovers import assert_no_process
 from support.running import wait_until
 from support.session_tree import SessionTree
+
+pytestmark = pytest.mark.as_user
 
 
 def raw_session(cella, environment, *flags):

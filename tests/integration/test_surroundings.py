@@ -9,6 +9,8 @@ from support.cella import PYTHON, run_bounded
 from support.leftovers import assert_no_process
 from support.running import IS_ROOT, wait_until
 
+pytestmark = pytest.mark.as_user
+
 EXECUTORS = pytest.mark.parametrize("executor", ["sandbox", "local"])
 HELLO = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(5)"
 

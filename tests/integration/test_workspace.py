@@ -9,6 +9,8 @@ import pytest
 from support.cella import PYTHON
 from support.running import IS_ROOT
 
+pytestmark = pytest.mark.as_user
+
 EXECUTORS = pytest.mark.parametrize("executor", ["sandbox", "local"])
 
 

@@ -1,12 +1,4 @@
-"""Makes tests/ importable, and ends every run with what the kernel does not have."""
-
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-
-pytest_plugins = ["support.fixtures"]
+"""Ends every run with what the kernel does not have."""
 
 UNBUILT = []
 

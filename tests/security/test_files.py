@@ -13,6 +13,8 @@ import pytest
 from support.cella import run_bounded
 from support.victims import Scene
 
+pytestmark = pytest.mark.as_user
+
 REJECTED = 126
 
 

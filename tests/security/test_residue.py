@@ -15,6 +15,8 @@ from support.running import wait_until
 from support.victims import Scene
 from test_guests import bundle
 
+pytestmark = pytest.mark.as_user
+
 LONG = 5.0
 
 

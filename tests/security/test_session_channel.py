@@ -15,6 +15,8 @@ from support.running import wait_until
 from support.session_tree import SessionTree
 from support.victims import Scene
 
+pytestmark = pytest.mark.as_user
+
 # In the guest: speaks as the runner does, and sends descriptors of its choice.
 FORGE = r"""
 import array, ctypes, json, os, signal, socket, struct, time

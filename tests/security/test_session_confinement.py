@@ -15,6 +15,8 @@ from support.running import wait_until
 from support.session_tree import SessionTree
 from support.victims import Scene
 
+pytestmark = pytest.mark.as_user
+
 IS_ROOT = os.geteuid() == 0
 # Copies that a session may have beside the processes that it is allowed: named ones, the last one, one in the making.
 CHECKPOINTS = 10

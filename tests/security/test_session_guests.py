@@ -13,6 +13,8 @@ from support.repl import Repl
 from support.victims import Scene
 from test_guests import INSIDE, bundle, by_name, verdict
 
+pytestmark = pytest.mark.as_user
+
 # Requests come on standard input, so nothing else can be there. What a session has and a run has not (descriptors, the
 # runner in /run, a user namespace between the host's and its own) test_session_confinement.py looks at.
 ELSEWHERE = ("input-file", "open-descriptors", "list-run", "host-uid")

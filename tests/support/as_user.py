@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """Runs a command as the ordinary user `cella-test`; started by an ordinary user, as that user itself.
 
-    as_user.py --programs DIR --tests DIR [--user NAME] -- COMMAND...
+    as_user.py --programs DIR --tests DIR [--results FILE] [--user NAME] -- COMMAND...
 
 The programs and the tests are first copied to a directory that the user can read, since the repository may lie
-below a private one; in COMMAND, {tests} and {programs} stand for the copies. DIR of --programs is the directory
-of the `cella` executable; what it needs lies beside it or in its siblings (lib, libexec, share), which come along.
+below a private one; in COMMAND, {tests} and {programs} stand for the copies, and {results} for a file that becomes FILE
+afterwards. DIR of --programs is the directory of the `cella` executable; what it needs lies beside it or in its siblings
+(lib, libexec, share), which come along. Test programs beside it are copied only if COMMAND names them.
 The command gets a clean environment and a private working directory, and everything is removed after it.
 Started by root, this makes the user when it is missing, with a home that is its own.
 """
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 
+PASSED = ("CELLA_TESTS_LONG", "CELLA_TESTS_MUST_RUN")
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 SIBLINGS = ("lib", "libexec", "share")
 
@@ -41,8 +43,9 @@ def ensure_user(name):
         return user
 
 
-def copy_readable(source, target):
-    shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", ".pytest_cache"))
+def copy_readable(source, target, *ignored):
+    ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache", *ignored)
+    shutil.copytree(source, target, symlinks=True, ignore=ignore)
     for directory, names, files in os.walk(target):
         os.chmod(directory, 0o755)
         for name in files:
@@ -51,17 +54,19 @@ def copy_readable(source, target):
                 os.chmod(path, 0o755 if os.access(path, os.X_OK) and os.stat(path).st_mode & 0o100 else 0o644)
 
 
-def lay_out(root, programs, tests):
+def lay_out(root, programs, tests, command):
     """Copies into root, and returns what the placeholders mean."""
     os.chmod(root, 0o755)
     prefix = root / "prefix"
     prefix.mkdir(mode=0o755)
-    copy_readable(programs, prefix / programs.name)
+    unused = [path.name for path in programs.glob("*_test") if f"{{programs}}/{path.name}" not in command]
+    copy_readable(programs, prefix / programs.name, *unused)
     for name in SIBLINGS:
         if (programs.parent / name).is_dir():
             copy_readable(programs.parent / name, prefix / name)
     copy_readable(tests, root / "tests")
-    return {"programs": str(prefix / programs.name), "tests": str(root / "tests")}
+    results = root / "work" / "results.xml"
+    return {"programs": str(prefix / programs.name), "tests": str(root / "tests"), "results": str(results)}
 
 
 def become(user):
@@ -76,7 +81,8 @@ def run(command, user, root, places):
     directory.mkdir(mode=0o700)
     if os.geteuid() == 0:
         os.chown(directory, user.pw_uid, user.pw_gid)
-    environment = {
+    environment = {name: os.environ[name] for name in PASSED if name in os.environ}
+    environment |= {
         "HOME": user.pw_dir, "USER": user.pw_name, "PATH": PATH, "LANG": "C.UTF-8",
         "CELLA_BIN": os.path.join(places["programs"], "cella"),
     }
@@ -96,19 +102,32 @@ def run(command, user, root, places):
     return code if code >= 0 else 128 - code
 
 
+def keep_results(written, wanted):
+    """Not through a link that the command may have left in its place."""
+    try:
+        with open(os.open(written, os.O_RDONLY | os.O_NOFOLLOW), "rb") as source:
+            wanted.write_bytes(source.read())
+    except OSError as error:
+        print(f"as_user: no results: {error}", file=sys.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--user", default="cella-test")
     parser.add_argument("--programs", type=pathlib.Path, required=True)
     parser.add_argument("--tests", type=pathlib.Path, required=True)
+    parser.add_argument("--results", type=pathlib.Path)
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     os.umask(0o022)
     user = ensure_user(options.user) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
     root = pathlib.Path(tempfile.mkdtemp(prefix="cella-as-user-", dir="/tmp"))
     try:
-        places = lay_out(root, options.programs.resolve(), options.tests.resolve())
-        return run(options.command, user, root, places)
+        places = lay_out(root, options.programs.resolve(), options.tests.resolve(), options.command)
+        code = run(options.command, user, root, places)
+        if options.results:
+            keep_results(places["results"], options.results)
+        return code
     finally:
         shutil.rmtree(root)
 

@@ -10,6 +10,7 @@ import time
 from support.cella import PYTHON, TIME_BOUND, Finished, run_bounded
 
 IS_ROOT = os.geteuid() == 0
+LONG = os.environ.get("CELLA_TESTS_LONG") == "1"  # `make test-long`: large numbers instead of their short form
 
 # Started by root, a run has cgroups. An ordinary user's has none where nobody delegated any to it, and lives by
 # rlimits and the watchdog of the jail's init.

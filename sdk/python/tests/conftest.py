@@ -12,10 +12,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[2]
 sys.path[:0] = [str(HERE), str(REPOSITORY / "tests")]
 
+from support import fixtures  # noqa: E402
+from support.fixtures import pytest_addoption, pytest_collection_modifyitems  # noqa: E402, F401 (hooks)
 from support.leftovers import mounts  # noqa: E402
 
 
 def pytest_configure(config):
+    fixtures.pytest_configure(config)
     built = REPOSITORY / "build/release/bin/cella"
     os.environ.setdefault("CELLA_BIN", str(built))
     if not os.access(os.environ["CELLA_BIN"], os.X_OK):

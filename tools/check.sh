@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# `make check`: an answer while one works.
+#   tools/check.sh            format, layers, and the tests that are labelled `check`
+#   tools/check.sh SUBJECT    the tests of one subject, with only the programs that they need
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+only=${1-}
+if [[ $only ]]; then
+  [[ -f build/release/build.ninja ]] || tools/build.sh release programs -DCELLA_BUILD_TESTS=ON
+  mapfile -t subjects < <(ctest --test-dir build/release --print-labels | sed -n 's/^ *subject://p' | sort)
+  if [[ " ${subjects[*]} " != *" $only "* ]]; then
+    echo "make check: there is no subject '$only'. ONLY is one of: ${subjects[*]}" >&2
+    exit 2
+  fi
+  tools/build.sh release "check_$only" -DCELLA_BUILD_TESTS=ON
+else
+  echo "== checking format and layers" >&2
+  tools/check_format.sh
+  tools/check_layers.py
+  tools/build.sh release all -DCELLA_BUILD_TESTS=ON
+fi
+tools/run_tests.sh check "$only"
