@@ -33,7 +33,7 @@ build: setup  ## Build the release programs into build/release/bin/ (the default
 run: build  ## Run a demo in the sandbox, or your own: make run CODE='print(1)' [ARGS='--memory 64m']
 	@$(CELLA) run --summary $(ARGS) -c "$$CELLA_MAKE_CODE"
 
-check: setup-test  ## Test the essentials in minutes; one subject in less: make check ONLY=server
+check: setup-test  ## Test the essentials in two minutes, one subject in less: make check ONLY=server
 	@tools/check.sh '$(ONLY)'
 
 test: lint  ## Test everything that CI tests: lint, clang-tidy, sanitizers, all suites
@@ -46,6 +46,7 @@ test-long: setup-test  ## Test what takes too long for every change: large numbe
 	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON
 	@tools/check_tidy.py --all build/release
 	@tools/run_tests.sh long
+	@sdk/python/tools/test_all.py --as-user
 	@$(MAKE) -s test-wheel test-vm
 
 soak: build  ## Open, use and close 10,000 sessions, and see that nothing is left behind (part of test-long)

@@ -7,6 +7,10 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 name=$1 requirements=$(realpath "$2")
 shift 2
 folder=$root/build/python/$name
+mkdir -p "$root/build/python"
+# Several tests may want it at once.
+exec {lock}>"$folder.lock"
+flock "$lock"
 # Complete only when pip has finished, and only with these very packages.
 if ! cmp -s "$requirements" "$folder/requirements.txt"; then
   echo "== making $folder (packages from the index)" >&2
@@ -15,4 +19,5 @@ if ! cmp -s "$requirements" "$folder/requirements.txt"; then
   "$folder/bin/pip" install --quiet --disable-pip-version-check -r "$requirements" >&2
   cp "$requirements" "$folder/requirements.txt"
 fi
+exec {lock}>&-
 PATH=$folder/bin:$PATH VIRTUAL_ENV=$folder exec "$@"

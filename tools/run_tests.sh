@@ -14,17 +14,17 @@ mode=$1
 at_once=$(($(nproc) * 2))
 run=(ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$at_once"
      --output-junit "test-results-of-$mode.xml")
-rm -f build/*/test-results/*.xml
-
 case $mode in
   check)
     if [[ ${2-} ]]; then
       "${run[@]}" -L "^subject:$2\$"
     else
+      rm -f build/release/test-results/*.xml
       "${run[@]}" -L '^check$'
     fi
     ;;
   test)
+    rm -f build/*/test-results/*.xml
     # Behind the tests, with what they leave of the processors.
     log=build/behind_tests.log
     behind() {
@@ -47,6 +47,7 @@ case $mode in
     exit "$failed"
     ;;
   long)
+    rm -f build/release/test-results/*.xml
     "${run[@]}" -L '^long$'
     ;;
   *)

@@ -1,4 +1,5 @@
-"""Every command that README.md and docs/ show is run, and the output that is shown beside it must come."""
+"""Every command that README.md, docs/ and the fast loop of CONTRIBUTING.md show is run, and the output that is shown
+beside it must come."""
 
 import os
 import pathlib
@@ -58,7 +59,26 @@ def test_the_shown_command_works(command, shown, tmp_path):
         position = found + len(part.strip())
 
 
+def fast_loop():
+    """The commands of CONTRIBUTING.md for one target, one test, one subject."""
+    section = (REPOSITORY / "CONTRIBUTING.md").read_text().partition("## The fast loop")[2].partition("\n## ")[0]
+    for block in re.findall(r"^```\n(.*?)^```", section, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            yield re.sub(r"\s+#.*$", "", line)
+
+
+@pytest.mark.parametrize("command", fast_loop())
+def test_the_fast_loop_works(command):
+    if not (REPOSITORY / "build/release/build.ninja").exists():
+        pytest.skip("needs the build tree: run 'make check' first")
+    ended = subprocess.run(
+        ["bash", "-c", command], cwd=REPOSITORY, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=400
+    )
+    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+
+
 def test_there_are_examples():
+    assert len(list(fast_loop())) >= 6
     assert len(list(examples())) >= 6
 
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import secrets
 import sys
+import tempfile
 
 import pytest
 
@@ -120,6 +121,14 @@ def open_session(twin):
 @pytest.fixture
 def session(open_session):
     return open_session()
+
+
+@pytest.fixture
+def own_places(monkeypatch):
+    """The directory for private servers of this test alone: servers of tests beside it lie elsewhere."""
+    with tempfile.TemporaryDirectory(prefix="cella-run-", dir="/tmp") as directory:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
+        yield pathlib.Path(directory)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,8 @@ from children import Child, run_script
 from support.leftovers import cgroups_of, processes_with
 from support.running import wait_until
 
-PLACES = [os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm", os.environ.get("TMPDIR"), "/tmp", "/var/tmp"]
+pytestmark = pytest.mark.usefixtures("own_places")
+
 START = """
     import cella.sync, cella._private_server as private
     session = cella.sync.Session()
@@ -28,11 +29,7 @@ SPIN = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while Tru
 
 
 def directories():
-    return {
-        str(path)
-        for place in set(filter(None, PLACES)) if os.path.isdir(place)
-        for path in pathlib.Path(place).glob(f"cella-py-{os.geteuid()}-*")
-    }
+    return set(os.listdir(os.environ["XDG_RUNTIME_DIR"]))
 
 
 def assert_gone(child, family, directory, server):
