@@ -4,8 +4,8 @@
     tools/check_tidy.py [--all] build/release
 
 A file is known to be clean while it, its command, the headers of ours that it reaches, and .clang-tidy are what they
-were when it passed. A stamp in the user's cache directory remembers that by their hash, for every clone. A machine without
-any stamp would need many minutes, so that it checks only what the last commits changed; --all checks everything.
+were when it passed. A stamp in the user's cache directory remembers that by their hash, for every clone. Of the others
+only those are checked that the last commits, or the work since, changed; all of them, which takes minutes, with --all.
 
 Nearly all of clang-tidy's time goes into the headers of others, so the files of one target are checked together, as one
 that includes them; those whose private names collide go into different ones.
@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 STAMPS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cella" / "tidy"
 BATCHES = ROOT / "build" / "tidy"
-COMMITS = 20  # what a machine without stamps looks back at
+COMMITS = 20
 MONTH = 30 * 24 * 3600
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 TOGETHER = 12  # files; more save little, and keep a core busy while the other has nothing left
@@ -134,9 +134,9 @@ def changed_lately():
 def select(entries, everything):
     """What to check, and a word about it."""
     todo = [entry for entry in entries if not stamp(entry).exists()]
-    if not everything and len(todo) == len(entries) and (changed := changed_lately()) is not None:
+    if not everything and todo and (changed := changed_lately()) is not None:
         todo = [entry for entry in todo if entry["file"] in changed]
-        return todo, f" that the last {COMMITS} commits changed; `make tidy` checks everything"
+        return todo, f" of what the last {COMMITS} commits changed; `make tidy` looks at everything"
     return todo, ""
 
 
