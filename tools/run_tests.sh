@@ -40,6 +40,7 @@ case $mode in
     failed=0
     "${run[@]}" -LE '^long$' || failed=1
     echo "== clang-tidy and sanitizers" >&2
+    renice -n 0 -g "$job" &>/dev/null || true  # root may take it back, now that no test runs beside it
     wait "$job" || failed=1
     cat "$log" >&2
     trap - EXIT

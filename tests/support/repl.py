@@ -60,7 +60,7 @@ class Repl:
             self.process.stdin.write(line)
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise Gone(self.describe()) from None
+            raise Gone(self.describe_end()) from None
         return self._last_id
 
     def next_answer(self, timeout=ANSWER_BOUND):
@@ -71,7 +71,7 @@ class Repl:
             raise Gone(f"no answer within {timeout} s; {self.describe()}") from None
         if line is None:
             self._lines.put(None)
-            raise Gone(self.describe())
+            raise Gone(self.describe_end())
         return json.loads(line)
 
     def answer(self, number, timeout=ANSWER_BOUND):
@@ -118,6 +118,13 @@ class Repl:
 
     def describe(self):
         return f"cella: {self.process.poll()}, stderr: {self.stderr.decode(errors='replace')}"
+
+    def describe_end(self):
+        """Of a cella that closed its end: with its exit code and all of its stderr, which may still be on their way."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(5)
+        self._readers[1].join(5)
+        return self.describe()
 
     def close(self):
         """Ends the session as its user does, and checks that nothing of it stays."""
