@@ -21,6 +21,8 @@ if [[ $1 == stop ]]; then
   exit 0
 fi
 
+"$0" stop "$folder"  # one that an interrupted run left
+
 for engine in "${DOCKER_HOST-}" unix:///var/run/docker.sock; do
   if [[ $engine == unix://* ]] && answers "$engine"; then
     available "DOCKER_HOST=$engine"
