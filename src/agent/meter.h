@@ -1,0 +1,21 @@
+// What the container's own cgroup counts, as it is mounted inside (version 1 or 2). Where nothing is readable, zeros.
+#pragma once
+
+#include "agent/wire.h"
+
+namespace cella::agent {
+
+class Meter {
+ public:
+  Meter();
+  bool has_memory() const { return memory_ != nullptr; }
+  bool has_pids() const { return pids_ != nullptr; }
+  Counters Read() const;
+
+ private:
+  struct Files;
+  const Files* memory_ = nullptr;
+  const Files* pids_ = nullptr;
+};
+
+}  // namespace cella::agent

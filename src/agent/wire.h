@@ -1,0 +1,121 @@
+// The frames between the supervisor and an agent: a header, then `size` bytes. Both sides are built together; the first
+// frame in each direction has the number of the protocol. Fixed-size structures of the machine's own byte order, since
+// an engine runs images of its own architecture. Plain values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "jail/protocol.h"
+#include "jail/spec.h"
+
+namespace cella::agent {
+
+inline constexpr uint32_t kProtocol = 0x43410001;
+inline constexpr size_t kMaxFrame = size_t{4} << 20;
+inline constexpr uint32_t kWindow = 256u << 10;   // of a channel, in each direction
+inline constexpr size_t kFileChunk = 128u << 10;  // of kPut and kGet
+inline constexpr uint32_t kMaxTag = (1u << 30) - 1;
+inline constexpr int kSilenceSeconds = 30;  // without a frame, the agent ends
+inline constexpr int kPingSeconds = 8;
+inline constexpr int kRefusedExit = 126;  // the agent's exit code when the token is wrong
+
+enum class Kind : uint16_t {
+  // To the agent.
+  kHello = 1,  // Hello, then the token; answered by kReady
+  kExec,       // ExecOptions, then an exec block (jail/spec.h); `channel` is the tag. Opens the program's channels
+  kRequest,    // a jail::Request without descriptors, for init
+  kPut,        // PutOptions, the path, the content; `channel` numbers the request, as in all that kAnswer answers
+  kGet,        // GetOptions, the path
+  kList,       // ListOptions
+  kRemove,     // the path
+  kPing,
+  // In both directions, on a channel.
+  kData = 32,
+  kCredit,  // a number of 32 bits: so many bytes were taken
+  kClose,   // nothing more is sent (input, session), or is wanted (output)
+  // From the agent.
+  kReady = 64,  // Ready
+  kReport,      // a jail::Report of init
+  kAnswer,      // Answer, then content
+};
+
+struct Header {
+  uint32_t size;
+  Kind kind;
+  uint16_t reserved;
+  uint32_t channel;
+};
+
+// A program's channels, from its tag.
+enum class Port : uint32_t { kInput, kOutput, kErrors, kSession };
+constexpr uint32_t ChannelOf(uint32_t tag, Port port) { return tag << 2 | static_cast<uint32_t>(port); }
+constexpr uint32_t TagOf(uint32_t channel) { return channel >> 2; }
+constexpr Port PortOf(uint32_t channel) { return static_cast<Port>(channel & 3); }
+
+struct Hello {
+  uint32_t protocol;
+  uint32_t is_session;  // init serves several programs
+  jail::WatchLimits watch;
+};
+
+struct Counters {
+  uint64_t oom_kills;
+  uint64_t refused_forks;
+  uint64_t memory;  // charged now; 0: unknown
+};
+
+struct Ready {
+  uint32_t protocol;
+  uint32_t uid;
+  uint32_t has_memory_cgroup, has_pids_cgroup;  // the agent can read their counters
+  uint32_t has_cgroup_v2;
+  uint32_t seccomp_mode;  // 2: a filter
+  Counters counters;
+};
+
+struct ExecOptions {
+  uint32_t has_input;    // else the program's input is /dev/null
+  uint32_t has_session;  // a socket as jail::kSessionFd
+};
+
+// Before every kReport: what the cgroup counts.
+struct ReportFrame {
+  Counters counters;
+  jail::Report report;
+};
+
+struct PutOptions {
+  uint32_t mode;
+  uint32_t path_size;
+  uint32_t is_first;  // creates the file; else the content follows what was put before
+  uint32_t replaces;  // of the first: an existing file is replaced, else it is an error
+};
+
+struct GetOptions {
+  uint64_t offset;
+  uint64_t size;
+};
+
+struct ListOptions {
+  uint32_t limit;
+};
+
+struct Answer {
+  uint32_t error;  // 0: none; else an ErrorCode plus one, and the content is the message
+  int32_t sys_errno;
+  uint32_t complete;  // kList: everything was looked at. kGet: the file ends here
+  uint32_t mode;      // kGet
+  uint64_t size;      // kGet: of the file
+};
+
+// kList's content: so many of these, each followed by its path.
+struct ListedFile {
+  uint64_t size;
+  int64_t changed_ns;
+  uint64_t inode;
+  uint32_t path_size;
+  uint32_t reserved;
+};
+
+}  // namespace cella::agent
