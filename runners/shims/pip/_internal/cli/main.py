@@ -1,0 +1,3 @@
+from pip import main
+
+__all__ = ["main"]

@@ -1,0 +1,143 @@
+// The environments of one user or server on disk:
+//   work/      what an installer's jail may write to: cache/ (wheels), staging/ID (builds), bytecode/ (what is
+//   compiled) ready/KEY/ a finished environment: venv/, manifest.json; KEY.lease beside it is locked while it is used
+//   requests/  what a request was resolved to; names/: the named environments; tools/: the installer; locks/
+// All on one file system, so that files are shared by hard links and publishing is a rename. Blocks on the file system;
+// safe from any thread, and between processes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "environment/request.h"
+
+namespace cella::environment {
+
+struct Package {
+  std::string name;
+  std::string version;
+};
+
+// What is known of a finished environment.
+struct Manifest {
+  std::string key;
+  std::string python;   // the base interpreter
+  std::string version;  // "3.12.1"
+  std::vector<std::string> requested;
+  std::vector<Package> packages;
+  std::string lock;
+  uint64_t bytes = 0;  // of all files
+  uint64_t files = 0;
+};
+
+// A name that somebody gave to an environment.
+struct NamedEnvironment {
+  std::string name;
+  std::string python;  // as it was asked for; empty: the default
+  std::vector<std::string> packages;
+  std::vector<std::string> preload;
+  std::string lock;
+  std::string key;
+};
+
+// Shared while an environment is used, exclusive while it is built or removed. Ends with the process.
+class StoreLock {
+ public:
+  StoreLock() = default;
+  explicit StoreLock(UniqueFd fd) : fd_(std::move(fd)) {}
+
+ private:
+  UniqueFd fd_;
+};
+
+// A finished environment that cannot be removed as long as this lives.
+struct Ready {
+  Manifest manifest;
+  std::string venv;
+  StoreLock lease;
+};
+
+struct StoredEnvironment {
+  Manifest manifest;
+  std::vector<std::string> names;
+  int64_t last_use = 0;  // seconds since 1970
+  bool in_use = false;
+};
+
+struct Collected {
+  size_t environments = 0;
+  uint64_t bytes = 0;
+};
+
+class Store {
+ public:
+  // `state_dir` is created if it is missing, with mode 0700.
+  static Result<Store> Open(const std::string& state_dir);
+
+  std::string root() const { return root_; }
+  std::string work() const { return root_ + "/work"; }
+  std::string ready() const { return root_ + "/ready"; }
+  std::string layers() const { return root_ + "/layers"; }
+  std::string tools() const { return root_ + "/tools"; }
+
+  // What a request was resolved to; nothing: it never was, or longer ago than `max_age_seconds`.
+  std::optional<std::string> FindLock(const std::string& request_key, int64_t max_age_seconds) const;
+  Status KeepLock(const std::string& request_key, const std::string& lock) const;
+
+  // Nothing: it is not built.
+  std::optional<Ready> Find(const std::string& key) const;
+
+  // kExhausted: another process holds it.
+  Result<StoreLock> Lock(const std::string& name) const;
+
+  // A new directory below work/staging, removed by Sweep once its lock is free.
+  struct Staging {
+    std::string id;
+    std::string path;
+    StoreLock lock;
+  };
+  Result<Staging> MakeStaging() const;
+  // Moves staging/ID/venv to its place; an environment that is there already stays.
+  Status Publish(const Staging& staging, const Manifest& manifest) const;
+  // Removes builds that no process works on.
+  void Sweep() const;
+
+  // A place for the packages that one session adds; it is removed by RemoveLayer, or by Sweep once the lock is free.
+  // Other sessions see the directory above it, but can neither list it nor guess the name.
+  struct Layer {
+    std::string name;
+    StoreLock lock;
+  };
+  Result<Layer> MakeLayer() const;
+  // Moves staging/ID/layer into the layer, as generation `number`. The result is its path below layers().
+  Result<std::string> PublishLayer(const Staging& staging, const Layer& layer, uint64_t number) const;
+  void RemoveLayer(const Layer& layer) const;
+
+  Status SaveName(const NamedEnvironment& named) const;
+  // kNotFound: names those that there are.
+  Result<NamedEnvironment> FindName(const std::string& name) const;
+  std::vector<NamedEnvironment> Names() const;
+  Status RemoveName(const std::string& name) const;
+
+  std::vector<StoredEnvironment> List() const;
+  // Removes environments without a name that no process uses, and that were not used for `unused_seconds`.
+  Result<Collected> Collect(int64_t unused_seconds) const;
+
+ private:
+  explicit Store(std::string root) : root_(std::move(root)) {}
+  bool RemoveReady(const std::string& key) const;
+
+  std::string root_;
+};
+
+// Letters, digits, '-', '_' and '.', at most 64, beginning with a letter or digit.
+bool IsEnvironmentName(std::string_view name);
+
+// Removes a tree, also below directories without write permission. Follows no links.
+void RemoveReadOnlyTree(const std::string& path);
+
+}  // namespace cella::environment
