@@ -1,0 +1,122 @@
+#include "library/host.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <system_error>
+
+#include "async/post.h"
+#include "base/scope_exit.h"
+#include "library/session_core.h"
+
+namespace cella::library {
+
+Host::Host(engine::Installation installation, executor::PoolLimits pool)
+    : installation_(std::move(installation)), pool_(pool), pid_(getpid()), stopping_(loop_), tasks_(loop_) {}
+
+Result<std::shared_ptr<Host>> Host::Start(engine::Installation installation, executor::PoolLimits pool) {
+  std::shared_ptr<Host> host(new Host(std::move(installation), pool));
+  TRY_VOID(host->StartThread());
+  return host;
+}
+
+Host::~Host() {
+  if (!is_ours()) {
+    // A child of fork has no such thread.
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
+  (void)End(std::chrono::milliseconds::max());
+}
+
+Status Host::StartThread() {
+  // A new thread inherits the mask, so that there is no moment in which it takes a signal of the application's. SIGPIPE
+  // and SIGXFSZ stay pending there: what cannot be written is an answer of write().
+  sigset_t all, before;
+  sigfillset(&all);
+  for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&all, fault);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  const ScopeExit restore([&] { (void)pthread_sigmask(SIG_SETMASK, &before, nullptr); });
+  try {
+    thread_ = std::thread([this] { Body(); });
+  } catch (const std::system_error& error) {
+    ended_ = true;
+    return SysErr(error.code().value(), "start a thread");
+  }
+  (void)pthread_setname_np(thread_.native_handle(), "cella");
+  return {};
+}
+
+bool Host::is_ours() const { return getpid() == pid_; }
+
+Status Host::CheckUsable() const {
+  if (is_ours()) return {};
+  return Err(ErrorCode::kClosed, "this engine belongs to process {}, of which this one is a fork: open a new session",
+             pid_);
+}
+
+bool Host::Post(std::function<void()> work) {
+  if (!is_ours()) return false;
+  const std::scoped_lock lock(mutex_);
+  if (!accepting_) return false;
+  async::Post(loop_, std::move(work));
+  return true;
+}
+
+void Host::Body() {
+  loop_.Run(Main());
+  const std::scoped_lock lock(mutex_);
+  ended_ = true;
+  ended_changed_.notify_all();
+}
+
+bool Host::End(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  if (accepting_) {
+    accepting_ = false;
+    async::Post(loop_, [this] { stopping_.Set(); });
+  }
+  auto ended = [&] { return ended_; };
+  if (patience == std::chrono::milliseconds::max()) {
+    ended_changed_.wait(lock, ended);
+  } else if (!ended_changed_.wait_for(lock, patience, ended)) {
+    return false;
+  }
+  std::thread thread = std::move(thread_);
+  lock.unlock();
+  if (thread.joinable()) thread.join();
+  return true;
+}
+
+async::Task<void> Host::Main() {
+  (void)co_await stopping_.Wait();
+  // A session that was being opened comes while the others close.
+  do {
+    async::TaskGroup closing(loop_);
+    for (const auto& session : std::list(sessions_)) closing.Add(session->Close());
+    (void)co_await async::Caught(closing.Join());
+    (void)co_await async::Caught(tasks_.Join());
+  } while (!sessions_.empty());
+  for (auto& engine : engines_) {
+    if (engine) (void)co_await async::Caught(engine->executor->Close());
+    engine.reset();
+  }
+}
+
+Result<run::Executor*> Host::ExecutorOf(ExecutorKind kind) {
+  std::unique_ptr<engine::Engine>& engine = engines_[IndexOf(kind)];
+  if (!engine) {
+    engine::EngineOptions options;
+    options.pool = pool_;
+    options.installation = installation_;
+    options.placement = os::Placement::kStays;
+    TRY(engine, engine::MakeEngine(loop_, kind, std::move(options)));
+  }
+  return engine->executor.get();
+}
+
+void Host::Remove(const SessionCore& session) {
+  std::erase_if(sessions_, [&](const auto& each) { return each.get() == &session; });
+}
+
+}  // namespace cella::library

@@ -1,0 +1,58 @@
+// A session of the library, shared by its handle and by what is on for it on the loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "async/notifier.h"
+#include "library/host.h"
+#include "session/session.h"
+
+namespace cella::library {
+
+class RunCore;
+
+class SessionCore : public std::enable_shared_from_this<SessionCore> {
+ public:
+  SessionCore(Host& host, std::unique_ptr<session::Session> session);
+
+  // These never change, and any thread may ask.
+  const std::string& id() const { return id_; }
+  const Isolation& isolation() const { return isolation_; }
+  bool Supports(std::string_view word) const;
+
+  // The rest on the loop.
+  // Calls `work` with the session, which stays until it is done. kClosed: the session was closed.
+  template <typename T>
+  async::Task<Result<T>> Use(std::function<async::Task<Result<T>>(session::Session&)> work) {
+    CO_TRY_VOID(CheckOpen());
+    ++uses_;
+    auto answer = co_await async::Caught(work(*session_));
+    LeaveUse();
+    co_return answer;
+  }
+  // Submits the run; its events go to `run`.
+  Status Submit(RunSpec spec, const std::shared_ptr<RunCore>& run);
+  // Ends the guest and waits until it is gone. Again: waits for the same.
+  async::Task<void> Close();
+
+ private:
+  Status CheckOpen() const;
+  void LeaveUse();
+  async::Task<void> Watch(std::shared_ptr<RunCore> run, std::shared_ptr<session::Run> on);
+
+  Host& host_;
+  std::unique_ptr<session::Session> session_;
+  const std::string id_;
+  const Isolation isolation_;
+  std::vector<std::string> capabilities_;
+  bool closing_ = false;
+  size_t uses_ = 0;
+  async::Notifier unused_;
+  async::Event closed_;
+  std::vector<std::weak_ptr<RunCore>> runs_;
+};
+
+}  // namespace cella::library

@@ -1,0 +1,59 @@
+#include "library/session_request.h"
+
+#include <limits>
+
+#include "server/admission.h"
+
+namespace cella::library {
+namespace {
+
+constexpr auto kLong = std::chrono::hours(24 * 365);  // a session ends with its handle
+constexpr size_t kQueue = 4096;
+
+server::Config Everything() {
+  server::Config config;
+  config.allow.executors.clear();
+  for (const ExecutorRow& row : kExecutors) config.allow.executors.push_back(row.kind);
+  config.allow.network_host = true;
+  config.allow.whole_machine = true;
+  config.defaults.idle_timeout = kLong;
+  config.defaults.max_lifetime = kLong;
+  SessionSpec& most = config.maxima;
+  Limits& limits = most.policy.limits;
+  for (auto* size : {&limits.memory, &limits.pids, &limits.disk, &limits.output, &limits.open_files}) {
+    size->value = std::numeric_limits<uint64_t>::max();
+  }
+  for (auto* time : {&limits.timeout.value, &limits.cpu_time.value, &most.idle_timeout, &most.max_lifetime,
+                     &most.policy.startup_timeout}) {
+    *time = std::chrono::nanoseconds::max();
+  }
+  return config;
+}
+
+Error FromApi(const server::ApiError& error) {
+  return {ErrorCode::kInvalid, error.hint.empty() ? error.message : error.message + ": " + error.hint, 0};
+}
+
+}  // namespace
+
+Result<SessionRequest> ReadSessionRequest(std::string_view policy) {
+  auto asked = server::ParsePolicy(policy);
+  if (!asked) return std::unexpected(FromApi(asked.error()));
+  if (asked->given.Has("deps") || asked->given.Has("allow_runtime_deps")) {
+    return Err(ErrorCode::kUnsupported,
+               "deps and allow_runtime_deps are not available in the library: make an environment with 'cella env "
+               "create' and name it as venv");
+  }
+  if (asked->given.Has("name") || asked->given.Has("labels")) {
+    return Err(ErrorCode::kInvalid, "name and labels are for sessions of a server, which finds them again by these");
+  }
+  auto spec = server::Admit(*asked, Everything(), "");
+  if (!spec) return std::unexpected(FromApi(spec.error()));
+  SessionRequest request;
+  request.executor = spec->executor;
+  request.options.guest = std::move(*spec);
+  request.options.queue = kQueue;
+  return request;
+}
+
+}  // namespace cella::library
