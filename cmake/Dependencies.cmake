@@ -1,9 +1,9 @@
-# Third-party libraries, all from distribution packages (tools/packages.txt). Header-only where they offer it, so that
-# the programs link nothing dynamically but glibc.
+# Third-party libraries, all from distribution packages (tools/packages.txt). Header-only where possible, so that the
+# programs link only glibc dynamically.
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
-# Release 9 is compiled once, by src/base/fmt.cc; with the others, which have other parts, in every file.
+# Release 9 is compiled once, in src/base/fmt.cc; other releases have other parts and are compiled in every file.
 add_library(cella_fmt INTERFACE)
 if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
   target_include_directories(cella_fmt SYSTEM INTERFACE "$<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>")
@@ -12,11 +12,11 @@ else()
 endif()
 find_package(nlohmann_json REQUIRED)
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)  # build time only: it compiles the filter
+pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)  # build time only, to compile the filter
 
 set(OPENSSL_USE_STATIC_LIBS TRUE)
 find_package(OpenSSL 3 REQUIRED)  # TLS of the HTTP server and client
-# The archive where the distribution has one, as for everything that the programs link.
+# Link the static library if the distribution has one, as for all libraries of the programs.
 find_path(CELLA_SQLITE_INCLUDE sqlite3.h REQUIRED)
 find_library(CELLA_SQLITE_LIBRARY NAMES libsqlite3.a sqlite3 REQUIRED)
 add_library(cella_sqlite INTERFACE)

@@ -1,24 +1,30 @@
-# The programs, what they need at run time, and where an install puts it. `cella` finds the rest relative to its own
-# executable: beside itself in the build tree, in ../libexec/cella and ../share/cella when installed. Hence those two
-# are fixed, not GNUInstallDirs' (Debian's multiarch would move them).
+# The programs, the files that they need at run time, and their install locations. `cella` finds these files relative to its
+# executable: beside it in the build tree, in ../libexec/cella and ../share/cella when installed. Therefore these two paths
+# are fixed and not those of GNUInstallDirs, which Debian's multiarch would change.
 
 set(CELLA_LANGUAGES "${PROJECT_SOURCE_DIR}/src/language/languages.toml")
 
-# What lives inside guests, with the library that forks them: one folder, which jails see as /run/cella.
+# The runners and the library that forks them: one folder, mounted in jails at /run/cella.
 set(CELLA_RUNNERS "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/runners")
 set_target_properties(cella_fork PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CELLA_RUNNERS}")
+# PID 1 of containers, which are shown the same folder.
+set_target_properties(cella-agent PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CELLA_RUNNERS}")
 
 add_custom_target(programs ALL
   COMMAND ${CMAKE_COMMAND} -E copy_if_different "${CELLA_LANGUAGES}" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/"
   COMMAND ${CMAKE_COMMAND} -E copy_directory "${PROJECT_SOURCE_DIR}/runners" "${CELLA_RUNNERS}"
-  DEPENDS cella cella-launch cella_fork
+  DEPENDS cella cella-launch cella_fork cella-agent
   COMMENT "Programs are in ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 
 install(TARGETS cella RUNTIME DESTINATION bin)
 install(TARGETS cella-launch RUNTIME DESTINATION libexec/cella)
 install(TARGETS cella_fork LIBRARY DESTINATION libexec/cella/runners)
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/runners/" DESTINATION libexec/cella/runners PATTERN __pycache__ EXCLUDE)
-# A zygote starts some 20 ms sooner when it finds the runner compiled. For the system's Python; others compile it anew.
+install(TARGETS cella-agent RUNTIME DESTINATION libexec/cella/runners)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/runners/" DESTINATION libexec/cella/runners
+  PATTERN __pycache__ EXCLUDE
+  REGEX "/shims/bin/" PERMISSIONS
+    OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+# A zygote starts about 20 ms sooner with a compiled runner. Compiled for the system's Python; others compile it at start.
 install(CODE [[
   find_program(python NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
   if(python)
@@ -34,8 +40,8 @@ install(CODE [[
 ]])
 install(FILES "${CELLA_LANGUAGES}" DESTINATION share/cella)
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION share/doc/cella)
-# The programs contain parts of these, whose licences go with them: as Debian and its kin keep them. Elsewhere whoever
-# packages Cella adds them. (Boost asks for nothing where a compiler made a program of it.)
+# The programs contain parts of these libraries, so their licences are installed, from where Debian and its derivatives keep
+# them. On other systems the packager must add them. (Boost's licence does not require this for compiled programs.)
 foreach(contained "cli11=libcli11-dev" "fmt=libfmt-dev" "glibc=libc6-dev"
         "json=nlohmann-json3-dev" "libstdc++=libstdc++-*-dev" "openssl=libssl-dev" "sqlite=libsqlite3-dev"
         "tomlplusplus=libtomlplusplus-dev")
@@ -55,6 +61,15 @@ set(CELLA_COMPLETIONS "${PROJECT_SOURCE_DIR}/packaging/completions")
 install(FILES "${CELLA_COMPLETIONS}/cella.bash" DESTINATION share/bash-completion/completions RENAME cella)
 install(FILES "${CELLA_COMPLETIONS}/_cella" DESTINATION share/zsh/site-functions)
 install(FILES "${CELLA_COMPLETIONS}/cella.fish" DESTINATION share/fish/vendor_completions.d)
+
+# Units name the program where it was installed. `cmake --install --prefix` may name another place than the configuration.
+install(CODE "set(unit_sources \"${PROJECT_SOURCE_DIR}/packaging/systemd\")")
+install(CODE [[
+  set(units "${CMAKE_INSTALL_PREFIX}/lib/systemd/system")
+  configure_file("${unit_sources}/cella.service.in" "$ENV{DESTDIR}${units}/cella.service" @ONLY)
+  configure_file("${unit_sources}/cella.socket" "$ENV{DESTDIR}${units}/cella.socket" COPYONLY)
+  list(APPEND CMAKE_INSTALL_MANIFEST_FILES "${units}/cella.service" "${units}/cella.socket")
+]])
 
 add_custom_target(uninstall
   COMMAND ${CMAKE_COMMAND} -DMANIFEST=${CMAKE_BINARY_DIR}/install_manifest.txt

@@ -1,6 +1,6 @@
-# Headers of others that most files read, parsed once. A file still includes what it uses: -DCELLA_PRECOMPILE=OFF builds
-# without this. Three sets: the standard library and {fmt}; those, Asio and JSON; those and GoogleTest, unoptimised as
-# the unit tests are.
+# Third-party headers that most files include, parsed once. A file must still include what it uses: -DCELLA_PRECOMPILE=OFF
+# builds without them. Three sets: the standard library and {fmt}; the first with Asio and JSON; the second with GoogleTest,
+# unoptimised like the unit tests.
 
 option(CELLA_PRECOMPILE "Parse the headers of other libraries once" ON)
 if(NOT CELLA_PRECOMPILE)
@@ -39,7 +39,7 @@ if(CELLA_BUILD_TESTS)
   target_compile_options(cella_precompiled_test PRIVATE ${CELLA_UNIT_TEST_OPTIONS})
 endif()
 
-# Gives a target one of the sets.
+# Lets a target use one of the sets.
 function(cella_precompile target kind)
   target_precompile_headers(${target} REUSE_FROM cella_precompiled_${kind})
 endfunction()

@@ -1,4 +1,4 @@
-# A folder of src/ is one target, cella_<folder>; its link line is the dependency rule.
+# A folder of src/ is one target, cella_<folder>; its link line lists its dependencies.
 #   cella_module(os SOURCES a.cc b.cc TESTS a_test.cc DEPENDS base)
 
 function(cella_module name)
@@ -9,7 +9,7 @@ function(cella_module name)
     target_link_libraries(cella_${name} PUBLIC cella_${dependency})
   endforeach()
   target_link_libraries(cella_${name} PUBLIC ${ARG_LINKS})
-  # Asio in a file asks for what cella_async compiles.
+  # A file that includes Asio needs the objects that cella_async compiles.
   if(name MATCHES "^(base|os|store|doctor|repl)$")
     cella_precompile(cella_${name} plain)
   else()

@@ -1,13 +1,13 @@
-# How tests are registered with ctest. Labels select them: the suite (unit, integration, …), `check` for what `make check`
-# runs, `long` for what only `make test-long` runs, and `subject:NAME` for `make check ONLY=NAME`. Every test writes its
-# cases and durations to build/PRESET/test-results/NAME.xml, for tools/slow_tests.py.
+# Registers tests with ctest. Labels select them: the suite (unit, integration, …), `check` for `make check`, `long` for tests
+# that only `make test-long` runs, and `subject:NAME` for `make check ONLY=NAME`. Every test writes its cases and durations to
+# build/PRESET/test-results/NAME.xml, for tools/slow_tests.py.
 
 find_package(GTest REQUIRED)
 
 set(CELLA_TEST_RESULTS "${CMAKE_BINARY_DIR}/test-results")
 file(MAKE_DIRECTORY "${CELLA_TEST_RESULTS}")
 
-# What `make check ONLY=NAME` builds before it runs the tests of that subject.
+# The target that `make check ONLY=NAME` builds before it runs the tests of that subject.
 function(cella_subject name)
   if(NOT TARGET check_${name})
     add_custom_target(check_${name})
@@ -18,10 +18,10 @@ endfunction()
 # One test program per folder; ctest label "unit".
 add_custom_target(unit_tests)
 
-# What they test is optimised; they themselves need not be, and compile twice as fast.
+# The tested code is optimised. The tests are not, so they compile twice as fast.
 set(CELLA_UNIT_TEST_OPTIONS -O0 -U_FORTIFY_SOURCE)
 
-# A program of GoogleTest: cella_gtest(NAME TARGET SUITE SUBJECT [WORD...]), where WORDs come before the program.
+# A GoogleTest program: cella_gtest(NAME TARGET SUITE SUBJECT [WORD...]); the WORDs precede the program in its command.
 function(cella_gtest name target suite subject)
   add_test(NAME ${name} COMMAND ${ARGN} $<TARGET_FILE:${target}> "--gtest_output=xml:${CELLA_TEST_RESULTS}/${name}.xml")
   cella_subject(${subject})
@@ -29,7 +29,7 @@ function(cella_gtest name target suite subject)
   set_tests_properties(${name} PROPERTIES LABELS "${suite};check;subject:${subject}" TIMEOUT 300)
 endfunction()
 
-# SUBJECT is the name, unless it is given.
+# SUBJECT defaults to the name.
 function(cella_unit_test name)
   cmake_parse_arguments(ARG "" "SUBJECT" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
@@ -38,7 +38,7 @@ function(cella_unit_test name)
   endforeach()
   target_link_libraries(${name}_test PRIVATE GTest::gmock GTest::gtest_main)
   if(CELLA_PRECOMPILE)
-    target_link_libraries(${name}_test PRIVATE cella_async)  # the precompiled headers have Asio
+    target_link_libraries(${name}_test PRIVATE cella_async)  # the precompiled headers contain Asio
   endif()
   target_compile_options(${name}_test PRIVATE ${CELLA_UNIT_TEST_OPTIONS})
   cella_precompile(${name}_test test)
@@ -49,11 +49,11 @@ function(cella_unit_test name)
   cella_gtest(unit.${name} ${name}_test unit ${ARG_SUBJECT})
 endfunction()
 
-# Tests written for pytest, as one ctest test.
+# pytest tests as one ctest test.
 #   cella_pytest(NAME SUITE integration SUBJECT server PATHS FILE... [CHECK] [ALONE] [AS_USER] [LONG]
 #                [MARK EXPRESSION] [NAMED EXPRESSION] [SHARD K/N] [NEEDS NAME...] [ENV K=V...] [PYTHON WORD...] [COST SECONDS])
-# AS_USER: as an ordinary user (tests/support/as_user.py). ALONE: with nothing beside it. LONG: only by `make test-long`,
-# with CELLA_TESTS_LONG=1. COST: what takes long is started first.
+# AS_USER: as an ordinary user (tests/support/as_user.py). ALONE: with no other test at the same time. LONG: only in
+# `make test-long`, with CELLA_TESTS_LONG=1. COST: ctest starts tests with a higher cost first.
 function(cella_pytest name)
   cmake_parse_arguments(ARG "CHECK;ALONE;AS_USER;LONG" "SUITE;SUBJECT;MARK;NAMED;SHARD;COST;FOLDER;TIMEOUT"
     "PATHS;NEEDS;ENV;PYTHON" ${ARGN})
@@ -109,14 +109,18 @@ function(cella_pytest name)
   if(ARG_COST)
     set_tests_properties(${name} PROPERTIES COST ${ARG_COST})
   endif()
+  if("docker" IN_LIST ARG_NEEDS)
+    # They share one engine, and check that none of its containers stays.
+    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK docker)
+  endif()
   if(ARG_NEEDS)
     list(TRANSFORM ARG_NEEDS PREPEND need.)
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED "${ARG_NEEDS}")
   endif()
 endfunction()
 
-# The marks that a file of tests uses, as ctest has to know of them: `alone`, `as_user`, and the names of needs. A mark
-# on the whole file stands behind `pytestmark`. A changed file is read again.
+# Reads the marks in a test file that affect ctest: `alone`, `as_user`, and the names of needs. A mark of the whole file is
+# assigned to `pytestmark`. CMake runs again when the file changes.
 function(cella_read_marks file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
   file(READ "${file}" text)
@@ -137,8 +141,8 @@ function(cella_read_marks file)
   set(needs "${found}" PARENT_SCOPE)
 endfunction()
 
-# One file as `NAME`, and, as far as its marks ask for it, `NAME.alone`, `NAME.as_user` and `NAME.as_user.alone`.
-# Further words go to cella_pytest.
+# Registers a file as `NAME`, and, depending on its marks, as `NAME.alone`, `NAME.as_user` and `NAME.as_user.alone`. Further
+# arguments are passed to cella_pytest.
 function(cella_pytest_file name file)
   cella_read_marks("${file}")
   set(words PATHS "${file}" NEEDS ${needs} ${ARGN})
@@ -156,14 +160,14 @@ function(cella_pytest_file name file)
     if(NOT alone STREQUAL "none")
       cella_pytest(${name}.as_user.alone ${words} MARK "as_user and alone" AS_USER ALONE)
       if(as_user STREQUAL "some" AND alone STREQUAL "some")
-        # Single tests have these marks, and none may have both: pytest then exits with 5.
+        # Single tests have these marks. If no test has both, pytest exits with 5.
         set_tests_properties(${name}.as_user.alone PROPERTIES SKIP_RETURN_CODE 5)
       endif()
     endif()
   endif()
 endfunction()
 
-# What tests/needs/NAME.sh starts once before, and stops after, the tests that declare it.
+# A service that tests/needs/NAME.sh starts before, and stops after, the tests that declare it.
 function(cella_need name)
   set(script "${PROJECT_SOURCE_DIR}/tests/needs/${name}.sh")
   add_test(NAME need.${name} COMMAND "${script}" start "${PROJECT_SOURCE_DIR}/build/needs")

@@ -22,11 +22,17 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
   add_compile_options(-D_FORTIFY_SOURCE=2 -fstack-protector-strong)
 endif()
 
+# libcella.so consists of the same objects as the programs. Clang's are position-independent as it is, and the symbols of the
+# library are local, so they fit. GCC's would address data of libc directly.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(-fPIC)
+endif()
+
 if(CELLA_SANITIZE)
   add_compile_options(-fsanitize=${CELLA_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${CELLA_SANITIZE})
 else()
-  # The programs must start fast and run on other glibc distributions: nothing but glibc stays dynamic.
+  # The programs must start fast and run on other glibc distributions, so only glibc is linked dynamically.
   add_link_options(-static-libstdc++ -static-libgcc)
 endif()
 
@@ -38,7 +44,7 @@ add_link_options(-Wl,--as-needed -Wl,-z,relro)
 
 find_program(CELLA_CCACHE ccache)
 if(CELLA_CCACHE)
-  # Precompiled headers are cached too: their time stamps say nothing.
+  # Precompiled headers are cached too, so their time stamps are meaningless.
   set(CMAKE_CXX_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/tools/compile.sh" "${PROJECT_SOURCE_DIR}")
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     add_compile_options(-Xclang -fno-pch-timestamp)

@@ -1,5 +1,5 @@
 # cmake -DMANIFEST=build/release/install_manifest.txt [-DDESTDIR=DIR] -P cmake/Uninstall.cmake
-# Removes the files of the last install, then the directories of our own that this leaves empty.
+# Removes the files of the last install, then our directories that are empty afterwards.
 
 if(NOT EXISTS "${MANIFEST}")
   message(FATAL_ERROR "Nothing to uninstall: ${MANIFEST} does not exist. "

@@ -1,4 +1,4 @@
-// What a run emits, in order. Every surface (plain output, JSON, NDJSON, HTTP) is a rendering of this one stream.
+// The events of a run, in order. Plain output, JSON, NDJSON and HTTP are renderings of this one stream.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ struct StartedEvent {
   Isolation isolation;
 };
 
-// Bytes, not text: decoding is the renderer's business.
+// Bytes, not text: the renderer decodes them.
 struct OutputEvent {
   Stream stream = Stream::kStdout;
   std::string bytes;
 };
 
-// Output beyond the cap was dropped; what follows of this stream is its tail.
+// Output beyond the cap was dropped. Later output events of this stream contain its tail.
 struct TruncatedEvent {
   Stream stream = Stream::kStdout;
   uint64_t dropped = 0;
 };
 
-// What the last expression of a cell gave.
+// The value of a cell's last expression.
 struct ValueEvent {
   std::string text;
   MimeBundle bundle;
@@ -39,15 +39,15 @@ struct ValueEvent {
 
 struct DisplayEvent {
   MimeBundle bundle;
-  std::string display_id;  // empty: it has none
-  bool update = false;     // replaces what was displayed under that id
+  std::string display_id;  // empty: none
+  bool update = false;     // replaces the earlier display with that id
 };
 
 struct ErrorEvent {
   RunError error;
 };
 
-// The code waits for a line of text.
+// The code waits for a line of input.
 struct InputRequestEvent {
   std::string prompt;
   bool password = false;
@@ -57,13 +57,13 @@ struct FileEvent {
   FileChange change;
 };
 
-// The list of files is incomplete: the workspace holds more than is looked at.
+// The list of files is incomplete, because the workspace exceeds the bounds of the scan.
 struct FilesIncompleteEvent {};
 
 struct FinishedEvent {
   Outcome outcome;
   StateAfter state = StateAfter::kNone;
-  std::string checkpoint = "off";  // what stood behind this run: "taken", "off", "skipped: reason"
+  std::string checkpoint = "off";  // the one before this run: "taken", "off", "skipped: reason"
 };
 
 using Event = std::variant<StartedEvent, OutputEvent, TruncatedEvent, ValueEvent, DisplayEvent, ErrorEvent,

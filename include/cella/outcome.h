@@ -1,4 +1,4 @@
-// How a run ended, what it used, and what truly confined it. The fold of a run's events is a RunResult.
+// How a run ended, what it used, and which mechanisms confined it. The fold of a run's events is a RunResult.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@ enum class RunStatus {
   kOk,
   kError,      // the code raised or exited non-zero
   kTimeout,    // wall time
-  kCancelled,  // somebody stopped it
+  kCancelled,  // the caller stopped it
   kOom,        // out of memory
-  kCrashed,    // a signal ended it
+  kCrashed,    // ended by a signal
   kLimit,      // pids, disk or CPU time
-  kRejected,   // never ran: bad language, path escape, policy
+  kRejected,   // refused: unknown language, path escape, policy
 };
 
 std::string_view ToString(RunStatus status);
 
-// Exit codes of ours; everything else is the program's own, or 128 + signal.
+// Exit codes that Cella sets. Any other is the program's own, or 128 + signal.
 inline constexpr int kExitTimeout = 124;
 inline constexpr int kExitCancelled = 125;
 inline constexpr int kExitRejected = 126;
@@ -33,7 +33,7 @@ inline constexpr int kExitNotFound = 127;
 inline constexpr int kExitInterrupted = 130;
 inline constexpr int kExitOom = 137;
 
-// State of the session after the run.
+// The state of the session after the run.
 enum class StateAfter { kKept, kRolledBack, kLost, kNone };
 
 std::string_view ToString(StateAfter state);
@@ -44,13 +44,13 @@ struct RunError {
   std::string traceback;
 };
 
-// One object in several forms: type to text, binary forms as base64.
+// One object in several representations: MIME type to text; binary ones are base64.
 struct MimeBundle {
   std::vector<std::pair<std::string, std::string>> data;
   std::string metadata = "{}";  // a JSON object
 };
 
-// The memory that it takes, for bounds.
+// Memory used by the bundle, for bounds on queues and results.
 inline size_t SizeOf(const MimeBundle& bundle) {
   size_t size = sizeof bundle + bundle.metadata.size();
   for (const auto& [type, data] : bundle.data) size += sizeof type + sizeof data + type.size() + data.size();
@@ -62,8 +62,8 @@ struct FileChange {
   std::string path;  // relative to the workspace, '/' separated
   uint64_t size = 0;
   Kind kind = Kind::kCreated;
-  std::string
-      not_copied;  // why --out could not have it: the guest's doing (an unreadable file, say), not a failure of ours
+  // Why the supervisor could not copy the file to --out, when the guest caused it (an unreadable file, for example).
+  std::string not_copied;
 };
 
 std::string_view ToString(FileChange::Kind kind);
@@ -78,6 +78,7 @@ struct Usage {
 struct EnforcedLimit {
   double value = 0;
   std::string by;
+  std::string during = "";  // "runs": of a session, what is left in the background is not limited between its runs
 };
 
 struct Isolation {
@@ -89,11 +90,12 @@ struct Isolation {
   std::string network = "host";  // "none", "host"
   std::string proc = "host";     // "own", "none" (the kernel refused a fresh /proc), "host"
   std::map<std::string, EnforcedLimit> limits;
-  std::vector<std::string> unenforced;  // asked for, with best_effort
-  std::string start;                    // of a session's interpreter: "fork", "exec: reason"; empty: one-shot
+  std::vector<std::string> unenforced;         // requested with best_effort
+  std::map<std::string, std::string> details;  // of the executor: image, user, runtime
+  std::string start;  // how the session's interpreter was started: "fork", "exec: reason"; empty: one-shot
 };
 
-// How the guest ended; data, never an error of ours.
+// How the guest ended. Failures of Cella itself are Errors, not Outcomes.
 struct Outcome {
   RunStatus status = RunStatus::kOk;
   int exit_code = 0;

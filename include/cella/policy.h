@@ -1,18 +1,21 @@
-// What a guest may use: limits, network, mounts, environment. Plain values; every default is written here, once.
+// The policy of a guest: limits, network, mounts, environment variables. Plain values; the only place with defaults.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "cella/executors.h"
+
 namespace cella {
 
-// A limit and whether somebody asked for it. A limit that was asked for and cannot be enforced is refused; a default
-// takes the best mechanism there is and reports which.
+// A limit, and whether the caller asked for it. A requested limit that cannot be enforced is refused. A default uses
+// the best available mechanism, which the result reports.
 template <typename T>
 struct Limit {
   T value{};
@@ -23,55 +26,96 @@ struct Limits {
   Limit<std::chrono::nanoseconds> timeout{std::chrono::seconds(60)};
   Limit<std::chrono::nanoseconds> cpu_time{std::chrono::seconds(60)};
   Limit<uint64_t> memory{uint64_t{1} << 30};
-  std::optional<double> cpus;  // absent: all of them
+  std::optional<double> cpus;  // absent: all processors
   Limit<uint64_t> pids{128};
   Limit<uint64_t> disk{uint64_t{1} << 30};
   Limit<uint64_t> open_files{1024};
   Limit<uint64_t> output{uint64_t{1} << 20};
 };
 
-// Below these no interpreter starts, and the reason would be hard to see.
-inline constexpr uint64_t kMinMemory = uint64_t{1} << 20;
-inline constexpr uint64_t kMinOpenFiles = 16;
-
-// Where code runs.
-enum class ExecutorKind { kSandbox, kLocal };
-
 enum class Network {
-  kNone,  // own network namespace; only its own loopback
-  kHost,  // the host's network
+  kNone,    // own network namespace with only a loopback device
+  kHost,    // the host's network
+  kBridge,  // of a container: the engine's own network
 };
 
 enum class MountMode { kReadOnly, kReadWrite };
 
-// The same words in options, configuration and the HTTP API; nothing: it is none of them.
-std::string_view ToString(ExecutorKind kind);  // "sandbox", "local"
-std::string_view ToString(Network network);    // "none", "host"
-std::string_view ToString(MountMode mode);     // "ro", "rw"
+// When a session's interpreter is copied, so that a crash costs one run and not the variables.
+enum class CheckpointMode { kAuto, kAlways, kOff };
+
+// The words of options, configuration and the HTTP API. Parse functions return nothing for any other word.
+std::string_view ToString(ExecutorKind kind);    // a name of kExecutors
+std::string_view ToString(Network network);      // "none", "host"
+std::string_view ToString(MountMode mode);       // "ro", "rw"
+std::string_view ToString(CheckpointMode mode);  // "auto", "always", "off"
 std::optional<ExecutorKind> ParseExecutorKind(std::string_view word);
 std::optional<Network> ParseNetwork(std::string_view word);
 std::optional<MountMode> ParseMountMode(std::string_view word);
+std::optional<CheckpointMode> ParseCheckpointMode(std::string_view word);
 
 struct Mount {
-  std::string source;  // on the host; a real path, without links
-  std::string target;  // absolute, inside
+  std::string source;  // on the host; a real path, without symbolic links
+  std::string target;  // absolute path in the jail
   MountMode mode = MountMode::kReadOnly;
+};
+
+enum class ContainerMode {
+  kSession,  // interpreters that keep their variables from run to run
+  kCommand,  // each block is a file and a process of its own
+};
+
+// Of the container executor alone.
+struct ContainerPolicy {
+  ContainerMode mode = ContainerMode::kSession;
+  std::string engine;          // its address; empty: DOCKER_HOST, else the usual sockets of Docker and Podman
+  std::string image;           // empty: python:3-slim
+  bool pull = true;            // an image that is missing
+  std::string name;            // empty: the engine's choice
+  std::string runtime;         // "runsc", "kata"; empty: the engine's default
+  std::string auth_token;      // what the agent inside asks for; empty: a random one
+  bool auth_disabled = false;  // it asks for none
+  bool read_only = true;       // the image's files
+  std::string bind_dir;        // the workdir as the engine's machine names it; empty: the same
 };
 
 struct Policy {
   Limits limits;
   Network network = Network::kNone;
   std::vector<Mount> mounts;
-  std::vector<std::pair<std::string, std::string>> env;  // added to the clean environment
+  std::vector<std::pair<std::string, std::string>> env;  // added to the fixed variables
   bool inherit_env = false;                              // local executor only
-  bool best_effort = false;                              // report what cannot be enforced instead of refusing
+  bool best_effort = false;                              // report unenforceable limits instead of refusing
   std::string workdir;  // host directory used as the workspace, a real path; empty: private
   std::string rootfs;   // another root tree; empty: the host's system directories
   std::string venv;     // Python virtual environment
   std::string python;   // "3.12" or a path; empty: the default
+  ContainerPolicy container;
+  // Of the subprocess executor:
+  std::string kernel;                  // the name of a kernelspec; empty: ipykernel of the Python
+  bool jail = false;                   // the kernel runs in a jail
+  bool values_of_assignments = false;  // a cell that ends with an assignment has its value
+  std::chrono::nanoseconds startup_timeout{std::chrono::seconds(30)};
 };
 
-// Directories of the host that guests under this policy may write to.
+// What a session is made from. Plain values with every default; the keys by which people set them are in src/policy.
+struct SessionSpec {
+  Policy policy;
+  std::vector<std::string> preload{};  // Python modules that are imported before the session begins
+  CheckpointMode checkpoint = CheckpointMode::kAuto;
+  ExecutorKind executor = kDefaultExecutor;
+  std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
+  std::chrono::nanoseconds max_lifetime = std::chrono::hours(24);
+  std::vector<std::string> deps{};  // requirements that `sync` installs
+  bool runtime_deps = true;         // the session may add and remove packages
+  std::string name{};               // empty: none
+  std::map<std::string, std::string> labels{};
+};
+
+// Whether a guest cannot reach the host beyond what its policy shows it.
+inline bool IsConfined(const SessionSpec& spec) { return Confines(spec.executor) || spec.policy.jail; }
+
+// Host directories that guests with this policy may write to.
 inline std::vector<std::string> GuestWritable(const Policy& policy) {
   std::vector<std::string> paths;
   if (!policy.workdir.empty()) paths.push_back(policy.workdir);

@@ -16,13 +16,43 @@ __cella_read_frame() {
   __cella_parse "$body"
 }
 
+# Cuts $1 into the array `cut` of the caller. Bash replaces in time that is quadratic in the length of a text, and takes
+# a part of a text in time that is linear in the whole: hence pieces of pieces. A caller that replaces escapes carries
+# half of one over to the next piece.
+__cella_cut() {
+  local LC_ALL=C size=${2-1048576} piece at
+  cut=()
+  for ((at = 0; at < ${#1}; at += size)); do
+    cut+=("${1:at:size}")
+  done
+  ((size > 4096)) || return 0
+  local -a outer=("${cut[@]}") all=()
+  for piece in "${outer[@]}"; do
+    if ((${#piece} > 4096)); then
+      __cella_cut "$piece" $((size / 16))
+      all+=("${cut[@]}")
+    else
+      all+=("$piece")
+    fi
+  done
+  cut=("${all[@]}")
+}
+
 # A JSON text has no raw control characters, so \x01 and \x02 can stand for the two escapes that hide a quote's end.
 # What is split at the quotes then is structure and string in turn.
 __cella_parse() {
-  local LC_ALL=C IFS='"' text=$1 key= scope= rest index
-  local -a parts
-  text=${text//\\\\/$'\x01'}
-  text=${text//\\\"/$'\x02'}
+  local LC_ALL=C IFS='"' text=$1 key= scope= rest index piece carry=
+  local -a parts cut
+  if [[ $text == *\\[\\\"]* ]]; then
+    __cella_cut "$text"
+    for index in "${!cut[@]}"; do
+      piece=$carry${cut[index]} carry=
+      piece=${piece//\\\\/$'\x01'}
+      [[ $piece == *\\ ]] && carry='\' piece=${piece%\\}
+      cut[index]=${piece//\\\"/$'\x02'}
+    done
+    builtin printf -v text %s "${cut[@]}"
+  fi
   builtin set -f
   parts=($text)
   builtin set +f
@@ -46,21 +76,40 @@ __cella_parse() {
   return 0
 }
 
+# Sets __cella_text to $1 with the two escapes that __cella_parse hid.
+__cella_unhide() {
+  local LC_ALL=C index
+  local -a cut
+  __cella_text=$1
+  [[ $1 == *[$'\x01\x02']* ]] || return 0
+  __cella_cut "$1"
+  for index in "${!cut[@]}"; do
+    cut[index]=${cut[index]//$'\x01'/"\\"}
+    cut[index]=${cut[index]//$'\x02'/'"'}
+  done
+  builtin printf -v __cella_text %s "${cut[@]}"
+}
+
 # Decodes a string of the parsed frame into __cella_text. NUL, which no variable of Bash can hold, is left out.
 __cella_decode() {
-  local LC_ALL=C IFS='\' text=$1 piece char index point low
-  local -a pieces decoded
+  local LC_ALL=C IFS='\' text=$1 piece char index point low carry=
+  local -a pieces decoded cut
   if [[ $text == *\\* ]]; then
-    text=${text//\\n/$'\n'}
-    text=${text//\\t/$'\t'}
-    text=${text//\\r/$'\r'}
-    text=${text//\\b/$'\b'}
-    text=${text//\\f/$'\f'}
-    text=${text//\\\//\/}
+    __cella_cut "$text"
+    for index in "${!cut[@]}"; do
+      piece=$carry${cut[index]} carry=
+      [[ $piece == *\\ ]] && carry='\' piece=${piece%\\}
+      piece=${piece//\\n/$'\n'}
+      piece=${piece//\\t/$'\t'}
+      piece=${piece//\\r/$'\r'}
+      piece=${piece//\\b/$'\b'}
+      piece=${piece//\\f/$'\f'}
+      cut[index]=${piece//\\\//\/}
+    done
+    builtin printf -v text %s "${cut[@]}"
   fi
   if [[ $text != *\\u* ]]; then
-    text=${text//$'\x01'/"\\"}
-    __cella_text=${text//$'\x02'/'"'}
+    __cella_unhide "$text"
     return
   fi
   builtin set -f
@@ -79,8 +128,8 @@ __cella_decode() {
       decoded+=("$char")
       piece=${piece:5}
     fi
-    piece=${piece//$'\x01'/"\\"}
-    decoded+=("${piece//$'\x02'/'"'}")
+    __cella_unhide "$piece"
+    decoded+=("$__cella_text")
   done
   builtin printf -v __cella_text %s "${decoded[@]}"
 }

@@ -15,7 +15,7 @@ declare -A __cella_field=()
 __cella_last= __cella_last_signals=0 __cella_signals=0
 __cella_run= __cella_running= __cella_early= __cella_skipped= __cella_ending= __cella_exit_code=0 __cella_kept_status=
 __cella_on_exit= __cella_on_error= __cella_code= __cella_file= __cella_input= __cella_stdin= __cella_status=
-__cella_resumed=
+__cella_resumed= __cella_aside=()
 
 if [[ ${1-} == --resume ]]; then
   # Descriptors and state come from rescue.bash; the state is evaluated here, at the top level, to stay global.
@@ -129,7 +129,7 @@ __cella_await_run() {
           __cella_decode "${__cella_field[file]}"
           __cella_file=$__cella_text
         else
-          __cella_file="<cell ${__cella_field[number]-}>"
+          __cella_file="cell ${__cella_field[number]-}"
         fi
         __cella_decode "${__cella_field[run]-}"
         __cella_quote "$__cella_text"
@@ -198,6 +198,7 @@ while :; do
     __cella_turn "${__cella_status:-$__cella_returned}"
   } >/dev/null 2>&1; do
     __cella_repair
+    __cella_foresee
     __cella_catch_errors
     __cella_change_options "$__cella_own_options" "${__cella_options//xtrace/braceexpand}"
     __cella_status= __cella_running=1

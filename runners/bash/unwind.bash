@@ -86,7 +86,7 @@ __cella_end() {
 __cella_unwind() {
   ((${#FUNCNAME[@]} > 2)) && return 2
   [[ $BASH_COMMAND == *'$__cella_early '* ]] && return 1
-  if [[ $BASH_COMMAND == *'eval "$__cella_call"' ]]; then
+  if [[ $BASH_COMMAND == *'eval "$__cella_call"' || $BASH_COMMAND == *'. "$__cella_home/cell"'* ]]; then
     __cella_skipped=1
     return 1
   fi

@@ -83,7 +83,7 @@ class Session {
   next() {
     const frame = this.queue.shift();
     if (!frame) return;
-    const file = frame.file || `<cell ${frame.number}>`;
+    const file = frame.file || `cell ${frame.number}`;
     if (this.isSignalDue) interrupts.settle(this.last.signals); // it was sent before this run was
     this.isSignalDue = false;
     const run = {

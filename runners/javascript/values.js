@@ -6,6 +6,7 @@ const util = require('util');
 
 const JSON_LIMIT = 64 * 1024;
 const JSON_NODES = 20000;
+const MOST_TYPES = 64; // the supervisor takes the text alone of a bundle with more
 const SOURCES_KEPT = 64;
 const { stringify } = JSON;
 
@@ -26,7 +27,7 @@ function nameSource(file, code) {
 }
 
 function shownName(name) {
-  return shownNames.get(name) || name.replace(/^<cell_(\d+)>$/, '<cell $1>');
+  return shownNames.get(name) || name.replace(/^cell_(\d+)$/, 'cell $1');
 }
 
 function showNames(text) {
@@ -80,7 +81,7 @@ function bundle(value, limit) {
 function isBundle(value) {
   if (!isPlain(value) || Array.isArray(value)) return false;
   const keys = Object.keys(value);
-  return keys.length > 0 && keys.every((key) => /^[\w.+-]+\/[\w.+-]+$/.test(key));
+  return keys.length > 0 && keys.length <= MOST_TYPES && keys.every((key) => /^[\w.+-]+\/[\w.+-]+$/.test(key));
 }
 
 function mimeText(value) {

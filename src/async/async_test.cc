@@ -1,9 +1,18 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
+#include <cstddef>
+#include <stdexcept>
 #include <string>
 
+#include "async/caught.h"
 #include "async/deadline.h"
 #include "async/descriptor.h"
 #include "async/event.h"
@@ -28,9 +37,9 @@ Pipe MakePipe() {
 
 Task<int> Answer() { co_return 42; }
 
-TEST(LoopTest, RunReturnsTheValueOfTheTask) { EXPECT_EQ(Loop().Run(Answer()), 42); }
+TEST(LoopTest, RunReturnsTheTasksValue) { EXPECT_EQ(Loop().Run(Answer()), 42); }
 
-TEST(DeadlineTest, ALateTaskIsCancelledAndHasEndedWhenTheDeadlineReturns) {
+TEST(DeadlineTest, LateTaskIsCancelledAndJoinedBeforeTheDeadlineReturns) {
   Loop loop;
   bool ended = false;
   auto slow = [&]() -> Task<int> {
@@ -46,7 +55,7 @@ TEST(DeadlineTest, ALateTaskIsCancelledAndHasEndedWhenTheDeadlineReturns) {
   loop.Run(main());
 }
 
-TEST(DeadlineTest, AnEarlyTaskKeepsItsValue) {
+TEST(DeadlineTest, EarlyTaskReturnsItsValue) {
   auto main = []() -> Task<void> {
     auto result = co_await WithDeadline(Answer(), Clock::now() + 1h);
     EXPECT_EQ(result, 42);
@@ -54,7 +63,7 @@ TEST(DeadlineTest, AnEarlyTaskKeepsItsValue) {
   Loop().Run(main());
 }
 
-TEST(TaskGroupTest, JoinWaitsForAllAndCancelEndsThem) {
+TEST(TaskGroupTest, JoinWaitsForAllTasksAndCancelEndsThem) {
   Loop loop;
   int ended = 0;
   auto wait = [&]() -> Task<void> {
@@ -73,7 +82,7 @@ TEST(TaskGroupTest, JoinWaitsForAllAndCancelEndsThem) {
   loop.Run(main());
 }
 
-TEST(TaskGroupTest, CancellingAJoinEndsTheTasksOfTheGroup) {
+TEST(TaskGroupTest, CancellingJoinEndsTheTasks) {
   Loop loop;
   bool ended = false;
   auto wait = [&]() -> Task<void> {
@@ -93,7 +102,7 @@ TEST(TaskGroupTest, CancellingAJoinEndsTheTasksOfTheGroup) {
   loop.Run(main());
 }
 
-TEST(EventTest, WakesThoseWhoWaitAndThoseWhoComeLater) {
+TEST(EventTest, WakesCurrentAndLaterWaiters) {
   Loop loop;
   Event event(loop);
   int woken = 0;
@@ -114,7 +123,7 @@ TEST(EventTest, WakesThoseWhoWaitAndThoseWhoComeLater) {
   loop.Run(main());
 }
 
-TEST(DescriptorTest, WritingMoreThanAPipeHoldsWaitsForTheReader) {
+TEST(DescriptorTest, WriteBeyondPipeCapacityWaitsForTheReader) {
   Loop loop;
   Pipe pipe = MakePipe();
   Descriptor reader(loop, std::move(pipe.read), Sharing::kOurs), writer(loop, std::move(pipe.write), Sharing::kOurs);
@@ -140,7 +149,7 @@ TEST(DescriptorTest, WritingMoreThanAPipeHoldsWaitsForTheReader) {
   EXPECT_EQ(got, sent);
 }
 
-TEST(DescriptorTest, TheSharedDescriptionStaysBlocking) {
+TEST(DescriptorTest, SharedFileDescriptionStaysBlocking) {
   Loop loop;
   Pipe pipe = MakePipe();
   int kept = fcntl(pipe.read.get(), F_DUPFD_CLOEXEC, 3);
@@ -156,7 +165,7 @@ TEST(DescriptorTest, TheSharedDescriptionStaysBlocking) {
   EXPECT_EQ(fcntl(kept, F_GETFL) & O_NONBLOCK, 0);
 }
 
-TEST(DescriptorTest, RegularFilesNeedNoWaiting) {
+TEST(DescriptorTest, RegularFilesAreReadWithoutWaiting) {
   Loop loop;
   UniqueFd file(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   Descriptor reader(loop, std::move(file), Sharing::kShared);
@@ -168,7 +177,7 @@ TEST(DescriptorTest, RegularFilesNeedNoWaiting) {
   loop.Run(main());
 }
 
-TEST(ReadySetTest, TellsWhatIsReadableByItsKey) {
+TEST(ReadySetTest, ReturnsKeysOfReadableDescriptors) {
   Loop loop;
   Pipe first = MakePipe(), second = MakePipe();
   ReadySet set = ReadySet::Create(loop).value();
@@ -188,7 +197,7 @@ TEST(ReadySetTest, TellsWhatIsReadableByItsKey) {
   loop.Run(main());
 }
 
-TEST(ReadySetTest, ReturnsEmptyAtTheDeadlineAndWhenWoken) {
+TEST(ReadySetTest, ReturnsEmptyAtDeadlineAndOnWake) {
   Loop loop;
   ReadySet set = ReadySet::Create(loop).value();
   auto main = [&]() -> Task<void> {
@@ -209,7 +218,91 @@ TEST(ReadySetTest, ReturnsEmptyAtTheDeadlineAndWhenWoken) {
   loop.Run(main());
 }
 
-TEST(GateTest, LetsOnlySoManyThroughAndKeepsTheOrder) {
+// As if other processes of this user had taken all of the kernel's watches.
+void RefuseWatches() {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_ctl, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EPOLL_CTL_ADD, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSPC),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter = {.len = std::size(code), .filter = code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) _exit(9);
+}
+
+// 0: everything that waits for a descriptor goes on without the kernel's watches.
+int WaitWithoutWatches() {
+  alarm(20);
+  Loop loop;
+  // The loop's own watches are there before any guest.
+  (void)loop.Run(SleepUntil(Clock::now()));
+  RefuseWatches();
+  Pipe pipe = MakePipe(), other = MakePipe();
+  epoll_event event = {};
+  UniqueFd epoll(epoll_create1(0));
+  // The attack works: this is what threw an exception through every task.
+  if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, pipe.read.get(), &event) == 0 || errno != ENOSPC) return 1;
+  auto main = [&]() -> Task<int> {
+    Descriptor reader(loop, std::move(pipe.read), Sharing::kOurs);
+    auto never = co_await WithDeadline(reader.Readable(), Clock::now() + std::chrono::milliseconds(20));
+    if (never) co_return 2;
+    if (write(pipe.write.get(), "x", 1) != 1) co_return 3;
+    std::array<char, 8> buffer;
+    auto read = co_await reader.ReadSome(buffer);
+    if (!read || *read != 1) co_return 4;
+    auto set = ReadySet::Create(loop);
+    if (!set || !set->Add(other.read.get(), 7)) co_return 5;
+    set->SetDeadline(Clock::now() + std::chrono::milliseconds(20));
+    auto keys = co_await set->Wait();
+    if (!keys.empty()) co_return 6;
+    set->SetDeadline(TimePoint::max());
+    if (write(other.write.get(), "x", 1) != 1) co_return 7;
+    do {
+      keys = co_await set->Wait();
+    } while (keys.empty());
+    if (keys.size() != 1 || keys[0] != 7) co_return 8;
+    set->Remove(other.read.get());
+    set->Wake();
+    keys = co_await set->Wait();
+    co_return keys.empty() ? 0 : 10;
+  };
+  return loop.Run(main());
+}
+
+TEST(WatchesTest, WaitsGoOnWhereTheKernelRefusesWatches) {
+  const pid_t child = fork();
+  if (child == 0) _exit(WaitWithoutWatches());
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(CaughtTest, ExceptionsBecomeErrorsAndValuesStay) {
+  Loop loop;
+  auto main = [&]() -> Task<void> {
+    auto throws = []() -> Task<int> {
+      throw std::runtime_error("third party");
+      co_return 1;
+    };
+    auto fails = []() -> Task<Status> { co_return Err(ErrorCode::kPermission, "no"); };
+    auto thrown = co_await Caught(throws());
+    EXPECT_EQ(thrown.error().message, "third party");
+    auto failed = co_await Caught(fails());
+    EXPECT_EQ(failed.error().code, ErrorCode::kPermission);
+    auto value = co_await Caught(Answer());
+    EXPECT_EQ(value.value(), 42);
+    TaskGroup group(loop);
+    auto nothing = [](Task<int> task) -> Task<void> { (void)co_await std::move(task); };
+    group.Add(nothing(throws()));
+    auto settled = co_await async::Caught(group.Join());
+    EXPECT_EQ(settled.error().message, "third party");
+  };
+  loop.Run(main());
+}
+
+TEST(GateTest, AdmitsUpToItsLimitInOrder) {
   Loop loop;
   Gate gate(loop, 2);
   int inside = 0, most = 0;
@@ -232,7 +325,7 @@ TEST(GateTest, LetsOnlySoManyThroughAndKeepsTheOrder) {
   EXPECT_EQ(gate.waiting(), 0u);
 }
 
-TEST(GateTest, SomebodyWhoIsCancelledWhileWaitingLosesNoPlace) {
+TEST(GateTest, CancelledWaiterReleasesItsPlace) {
   Loop loop;
   Gate gate(loop, 1);
   int entered = 0;

@@ -2,7 +2,8 @@
 // the callable runs on a thread of the pool and its Result comes back to the loop. The pool lives on the loop's thread,
 // starts its threads when they are first needed and joins them when it goes away, before the loop does.
 //
-// Never start a guest from here: its parent-death signal would be bound to a thread of the pool, not to the process.
+// Never start a guest from here that outlives the call: its parent-death signal is bound to the thread of the pool, not
+// to the process.
 #pragma once
 
 #include <concepts>

@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(BlockingPoolTest, RunsOnAnotherThreadAndAnswersOnTheLoop) {
+TEST(BlockingPoolTest, RunsOnAnotherThreadAndResumesOnTheLoop) {
   Loop loop;
   BlockingPool pool(loop, {});
   auto main = [&]() -> Task<void> {
@@ -32,7 +32,7 @@ TEST(BlockingPoolTest, RunsOnAnotherThreadAndAnswersOnTheLoop) {
   loop.Run(main());
 }
 
-TEST(BlockingPoolTest, AnErrorAndAMoveOnlyValueComeBackAsTheyAre) {
+TEST(BlockingPoolTest, ReturnsErrorsAndMoveOnlyValues) {
   Loop loop;
   BlockingPool pool(loop, {});
   auto main = [&]() -> Task<void> {
@@ -50,7 +50,7 @@ TEST(BlockingPoolTest, AnErrorAndAMoveOnlyValueComeBackAsTheyAre) {
   loop.Run(main());
 }
 
-TEST(BlockingPoolTest, AnExceptionLeavesThroughTheAwait) {
+TEST(BlockingPoolTest, ExceptionIsRethrownFromAwait) {
   Loop loop;
   BlockingPool pool(loop, {});
   auto main = [&]() -> Task<void> {
@@ -60,7 +60,7 @@ TEST(BlockingPoolTest, AnExceptionLeavesThroughTheAwait) {
   EXPECT_THROW(loop.Run(main()), std::runtime_error);
 }
 
-TEST(BlockingPoolTest, TheLoopGoesOnWhileACallBlocks) {
+TEST(BlockingPoolTest, LoopRunsWhileACallBlocks) {
   Loop loop;
   BlockingPool pool(loop, {});
   std::binary_semaphore released(0);
@@ -86,7 +86,7 @@ TEST(BlockingPoolTest, TheLoopGoesOnWhileACallBlocks) {
 }
 
 // Every call waits for all the others, so that fewer threads would never finish.
-TEST(BlockingPoolTest, UsesAsManyThreadsAsItMayAndNoMore) {
+TEST(BlockingPoolTest, UsesUpToItsLimitOfThreads) {
   Loop loop;
   constexpr int kThreads = 3;
   BlockingPool pool(loop, {.threads = kThreads, .queue = 64});
@@ -138,7 +138,7 @@ struct HeldPool {
   bool hold_ended = false;
 };
 
-TEST(BlockingPoolTest, RefusesWhatTheQueueDoesNotHold) {
+TEST(BlockingPoolTest, RejectsCallsBeyondTheQueueLimit) {
   HeldPool held(2);
   int answered = 0;
   auto quick = []() -> Status { return {}; };
@@ -165,7 +165,7 @@ TEST(BlockingPoolTest, RefusesWhatTheQueueDoesNotHold) {
   EXPECT_EQ(answered, 2);
 }
 
-TEST(BlockingPoolTest, ACallThatIsCancelledWhileQueuedNeverRuns) {
+TEST(BlockingPoolTest, CancelledQueuedCallNeverRuns) {
   HeldPool held(8);
   bool ran = false;
   auto main = [&]() -> Task<void> {
@@ -186,7 +186,7 @@ TEST(BlockingPoolTest, ACallThatIsCancelledWhileQueuedNeverRuns) {
   EXPECT_FALSE(ran);
 }
 
-TEST(BlockingPoolTest, ACallThatRunsIsAskedToStopAndAwaited) {
+TEST(BlockingPoolTest, CancelledRunningCallGetsAStopRequestAndIsAwaited) {
   HeldPool held(8);
   auto main = [&]() -> Task<void> {
     held.group.Add(held.Hold());
@@ -203,7 +203,7 @@ TEST(BlockingPoolTest, ACallThatRunsIsAskedToStopAndAwaited) {
 }
 
 // What a task does to clean up after it was cancelled must still work.
-TEST(BlockingPoolTest, ACancelledTaskMayStillUseIt) {
+TEST(BlockingPoolTest, CancelledTaskCanSubmitCalls) {
   Loop loop;
   BlockingPool pool(loop, {});
   bool cleaned = false;
@@ -219,7 +219,7 @@ TEST(BlockingPoolTest, ACancelledTaskMayStillUseIt) {
   EXPECT_TRUE(cleaned);
 }
 
-TEST(BlockingPoolTest, ItsEndWaitsForWhatRunsAndRefusesWhatIsQueued) {
+TEST(BlockingPoolTest, DestructorAwaitsRunningCallsAndRejectsQueuedOnes) {
   Loop loop;
   auto pool = std::make_unique<BlockingPool>(loop, BlockingPool::Options{.threads = 1, .queue = 8});
   const BlockingPool& ending = *pool;
@@ -263,7 +263,7 @@ TEST(BlockingPoolTest, ItsEndWaitsForWhatRunsAndRefusesWhatIsQueued) {
   EXPECT_EQ(closed, 2);
 }
 
-TEST(BlockingPoolTest, ItsThreadsTakeNoSignals) {
+TEST(BlockingPoolTest, ThreadsBlockSignals) {
   Loop loop;
   BlockingPool pool(loop, {});
   auto main = [&]() -> Task<void> {
@@ -281,7 +281,7 @@ TEST(BlockingPoolTest, ItsThreadsTakeNoSignals) {
   loop.Run(main());
 }
 
-TEST(BlockingPoolTest, ManyCallsRacingWithTimeLoseNothing) {
+TEST(BlockingPoolTest, CallsRacingWithDeadlinesAreAllAnswered) {
   Loop loop;
   BlockingPool pool(loop, {.threads = 4, .queue = 10000});
   std::atomic<int> ran = 0;

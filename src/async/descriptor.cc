@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sys/stat.h>
 
 #include <boost/asio/redirect_error.hpp>
@@ -35,24 +36,59 @@ Opened OpenPrivately(int fd, int access) {
   return {UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 3)), Sharing::kShared};
 }
 
-Descriptor::Descriptor(Loop& loop, UniqueFd fd, Sharing sharing) : descriptor_(loop.context(), fd.Release()) {
-  int flags = fcntl(this->fd(), F_GETFL);
-  boost::system::error_code ignored;
-  descriptor_.native_non_blocking(true, ignored);
+Descriptor::Descriptor(Loop& loop, UniqueFd fd, Sharing sharing)
+    : descriptor_(loop.context()), unwatched_(std::move(fd)) {
+  const int flags = fcntl(unwatched_.get(), F_GETFL);
+  if (sharing == Sharing::kOurs && flags >= 0) (void)fcntl(unwatched_.get(), F_SETFL, flags | O_NONBLOCK);
+  Watch();
+}
+
+void Descriptor::Watch() {
+  constexpr auto kTryEvery = std::chrono::seconds(1);
+  if (Clock::now() < next_try_) return;
+  next_try_ = Clock::now() + kTryEvery;
+  boost::system::error_code error;
+  descriptor_.assign(unwatched_.get(), error);
+  if (error) return;
+  const int flags = fcntl(unwatched_.get(), F_GETFL);
+  (void)unwatched_.Release();
+  descriptor_.native_non_blocking(true, error);
   // Asio would make it non-blocking at its first wait unless it believes that it is so already. Let it believe.
-  if (sharing == Sharing::kShared) (void)fcntl(this->fd(), F_SETFL, flags);
+  if (flags >= 0) (void)fcntl(fd(), F_SETFL, flags);
+}
+
+Task<bool> Descriptor::Poll(short events) {
+  constexpr auto kPollEvery = std::chrono::milliseconds(5);
+  const auto before = (co_await asio::this_coro::cancellation_state).cancelled();
+  for (const uint64_t stops = stops_; unwatched_ && stops == stops_;) {
+    pollfd asked = {.fd = unwatched_.get(), .events = events, .revents = 0};
+    if (poll(&asked, 1, 0) != 0) co_return true;
+    bool slept = co_await SleepUntil(Clock::now() + kPollEvery);
+    // A cancellation that comes between two sleeps is not noticed by the second.
+    const auto now = (co_await asio::this_coro::cancellation_state).cancelled();
+    if (!slept || now != before) co_return false;
+  }
+  co_return false;
 }
 
 void Descriptor::Close() {
+  unwatched_.Reset();
   boost::system::error_code ignored;
   if (descriptor_.is_open()) descriptor_.close(ignored);
 }
 
-Task<bool> Descriptor::Readable() { return WaitFor(descriptor_, WaitType::wait_read); }
+Task<bool> Descriptor::Readable() {
+  if (unwatched_) Watch();
+  return unwatched_ ? Poll(POLLIN) : WaitFor(descriptor_, WaitType::wait_read);
+}
 
-Task<bool> Descriptor::Writable() { return WaitFor(descriptor_, WaitType::wait_write); }
+Task<bool> Descriptor::Writable() {
+  if (unwatched_) Watch();
+  return unwatched_ ? Poll(POLLOUT) : WaitFor(descriptor_, WaitType::wait_write);
+}
 
 void Descriptor::StopWaiting() {
+  ++stops_;
   boost::system::error_code ignored;
   descriptor_.cancel(ignored);
 }

@@ -26,12 +26,13 @@ Opened OpenPrivately(int fd, int access);
 
 class Descriptor {
  public:
-  // Owns the descriptor; `sharing` is about the description behind it.
+  // Owns the descriptor; `sharing` is about the description behind it. Where the kernel refuses one more epoll watch,
+  // which guests of our own user may have taken, waits ask for readiness again and again instead of failing.
   Descriptor(Loop& loop, UniqueFd fd, Sharing sharing);
   Descriptor(Descriptor&&) = default;
 
-  int fd() { return descriptor_.native_handle(); }
-  bool is_open() const { return descriptor_.is_open(); }
+  int fd() { return unwatched_ ? unwatched_.get() : descriptor_.native_handle(); }
+  bool is_open() const { return unwatched_ || descriptor_.is_open(); }
   void Close();
 
   // True when readable (or at its end), false when cancelled.
@@ -49,7 +50,13 @@ class Descriptor {
   Task<Status> WriteAll(std::string_view bytes);
 
  private:
+  void Watch();
+  Task<bool> Poll(short events);
+
   boost::asio::posix::stream_descriptor descriptor_;
+  UniqueFd unwatched_;    // while the kernel has no watch for it
+  TimePoint next_try_{};  // to get a watch: Asio keeps a little memory for each that failed
+  uint64_t stops_ = 0;
 };
 
 }  // namespace cella::async

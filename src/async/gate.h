@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <list>
+#include <optional>
 #include <utility>
 
 #include "async/event.h"
@@ -29,6 +30,8 @@ class Gate {
   };
 
   Task<Pass> Enter();
+  // Nothing when `stop` ended first; the place in the line is then free for the next.
+  Task<std::optional<Pass>> EnterOr(Task<bool> stop);
   size_t waiting() const { return waiting_.size(); }
 
  private:

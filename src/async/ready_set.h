@@ -18,7 +18,8 @@ class ReadySet {
   static Result<ReadySet> Create(Loop& loop);
   ReadySet(ReadySet&&) = default;
 
-  // `key` is the caller's name for it, not negative.
+  // `key` is the caller's name for it, not negative. Works also where the kernel refuses one more epoll watch, which
+  // guests of our own user may have taken.
   Status Add(int fd, int key);
   void Remove(int fd);
 
@@ -31,6 +32,13 @@ class ReadySet {
   Task<std::span<const int>> Wait();
 
  private:
+  struct Polled {
+    int fd;
+    int key;
+  };
+  // Appends the keys of what is readable without a watch.
+  size_t TakePolled(size_t count);
+
   ReadySet(Loop& loop, UniqueFd epoll, UniqueFd timer);
 
   Descriptor epoll_;
@@ -39,6 +47,7 @@ class ReadySet {
   TimePoint deadline_ = TimePoint::max();
   std::array<int, 8> keys_{};
   unsigned at_once_ = 0;
+  std::vector<Polled> polled_;  // the kernel had no watch for these: they are asked again and again
 };
 
 }  // namespace cella::async

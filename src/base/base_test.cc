@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(UnitsTest, SizesAreReadAsPeopleWriteThem) {
+TEST(UnitsTest, ParsesSizesWithUnits) {
   EXPECT_EQ(ParseByteSize("1024").value(), 1024u);
   EXPECT_EQ(ParseByteSize("64k").value(), 65536u);
   EXPECT_EQ(ParseByteSize("1.5g").value(), 3221225472u / 2);
@@ -21,7 +21,7 @@ TEST(UnitsTest, SizesAreReadAsPeopleWriteThem) {
   EXPECT_EQ(ParseByteSize("1GB").value(), 1u << 30);
 }
 
-TEST(UnitsTest, BadSizesAreRefusedWithTheTextInTheMessage) {
+TEST(UnitsTest, RejectsMalformedSizeAndQuotesIt) {
   for (const char* bad : {"", "0", "-1", "12q", "g", "1 g", "1e3", "inf", "nan", "0x10", "1..5", "99999999999t"}) {
     auto size = ParseByteSize(bad);
     ASSERT_FALSE(size.has_value()) << bad;
@@ -30,7 +30,7 @@ TEST(UnitsTest, BadSizesAreRefusedWithTheTextInTheMessage) {
   }
 }
 
-TEST(UnitsTest, DurationsAreSecondsUnlessAUnitSaysOtherwise) {
+TEST(UnitsTest, ParsesDurationsWithSecondsAsDefaultUnit) {
   EXPECT_EQ(ParseDuration("60").value(), 60s);
   EXPECT_EQ(ParseDuration("1.5").value(), 1500ms);
   EXPECT_EQ(ParseDuration("500ms").value(), 500ms);
@@ -38,14 +38,14 @@ TEST(UnitsTest, DurationsAreSecondsUnlessAUnitSaysOtherwise) {
   for (const char* bad : {"", "0", "-5", "5x", "1e9", "400d"}) EXPECT_FALSE(ParseDuration(bad).has_value()) << bad;
 }
 
-TEST(UnitsTest, CountsAndCpusMustBePositive) {
+TEST(UnitsTest, RejectsNonPositiveCountsAndCpus) {
   EXPECT_EQ(ParseCount("128").value(), 128u);
   for (const char* bad : {"0", "-1", "1.5", "x", "", "99999999999"}) EXPECT_FALSE(ParseCount(bad).has_value()) << bad;
   EXPECT_DOUBLE_EQ(ParseCpus("1.5").value(), 1.5);
   for (const char* bad : {"0", "-1", "x", "5000"}) EXPECT_FALSE(ParseCpus(bad).has_value()) << bad;
 }
 
-TEST(UnitsTest, FormattingIsForPeople) {
+TEST(UnitsTest, FormatsSizesAndDurations) {
   EXPECT_EQ(FormatByteSize(1u << 30), "1g");
   EXPECT_EQ(FormatByteSize(1536), "1.5k");
   EXPECT_EQ(FormatByteSize(17), "17 bytes");
@@ -54,7 +54,7 @@ TEST(UnitsTest, FormattingIsForPeople) {
   EXPECT_EQ(FormatDuration(250ms), "250ms");
 }
 
-TEST(TextTest, MalformedBytesBecomeReplacementCharacters) {
+TEST(TextTest, ReplacesMalformedUtf8) {
   EXPECT_EQ(ToUtf8Lossy("plain"), "plain");
   EXPECT_EQ(ToUtf8Lossy("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"), "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
   EXPECT_EQ(ToUtf8Lossy("a\xff"
@@ -66,7 +66,7 @@ TEST(TextTest, MalformedBytesBecomeReplacementCharacters) {
   EXPECT_EQ(ToUtf8Lossy("x\xe2\x82"), "x\xef\xbf\xbd\xef\xbf\xbd");
 }
 
-TEST(TextTest, ACharacterCutByAChunkIsKeptForTheNext) {
+TEST(TextTest, KeepsPartialCharacterForTheNextChunk) {
   EXPECT_EQ(IncompleteUtf8Tail("abc"), 0u);
   EXPECT_EQ(IncompleteUtf8Tail("ab\xe2\x82"), 2u);
   EXPECT_EQ(IncompleteUtf8Tail("ab\xe2\x82\xac"), 0u);
@@ -75,7 +75,7 @@ TEST(TextTest, ACharacterCutByAChunkIsKeptForTheNext) {
   EXPECT_EQ(IncompleteUtf8Tail(""), 0u);
 }
 
-TEST(OutputCapTest, WhatFitsPassesWhole) {
+TEST(OutputCapTest, KeepsOutputWithinTheCap) {
   OutputCap cap(10);
   std::string all(cap.Feed("12345678"));
   OutputCap::Rest rest = cap.Finish();
@@ -83,7 +83,7 @@ TEST(OutputCapTest, WhatFitsPassesWhole) {
   EXPECT_EQ(rest.dropped, 0u);
 }
 
-TEST(OutputCapTest, HeadAndTailSurviveAndTheMiddleIsCounted) {
+TEST(OutputCapTest, KeepsHeadAndTailAndCountsDroppedBytes) {
   OutputCap cap(10);
   std::string head;
   for (int i = 0; i < 1000; ++i) head += cap.Feed("abcdefghij");
@@ -94,7 +94,7 @@ TEST(OutputCapTest, HeadAndTailSurviveAndTheMiddleIsCounted) {
   EXPECT_EQ(rest.dropped + head.size() + rest.tail.size(), 10007u);
 }
 
-TEST(ResultTest, ContextIsAddedGoingUp) {
+TEST(ResultTest, AddsContext) {
   auto inner = []() -> Status { return SysErr(ENOENT, "open '{}'", "x"); };
   auto outer = [&]() -> Status {
     TRY_VOID(inner());

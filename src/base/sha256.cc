@@ -1,5 +1,6 @@
 #include "base/sha256.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -51,25 +52,65 @@ void Compress(State& state, const uint8_t* block) {
 
 }  // namespace
 
-Sha256Digest Sha256(std::string_view data) {
-  State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+void Sha256Stream::Add(std::string_view data) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(data.data());
-  size_t whole = data.size() / kBlock * kBlock;
-  for (size_t at = 0; at < whole; at += kBlock) Compress(state, bytes + at);
+  size_t left = data.size();
+  if (const size_t held = size_ % kBlock; held > 0 && left > 0) {
+    const size_t taken = std::min(left, kBlock - held);
+    std::memcpy(rest_.data() + held, bytes, taken);
+    bytes += taken;
+    left -= taken;
+    size_ += taken;
+    if (size_ % kBlock != 0) return;
+    Compress(state_, rest_.data());
+  }
+  size_ += left;
+  for (; left >= kBlock; bytes += kBlock, left -= kBlock) Compress(state_, bytes);
+  if (left > 0) std::memcpy(rest_.data(), bytes, left);
+}
 
+Sha256Digest Sha256Stream::Finish() {
   // The rest, one bit, zeros, and the length in bits: one block, or two when the length no longer fits.
   std::array<uint8_t, 2 * kBlock> tail{};
-  size_t rest = data.size() - whole;
-  if (rest > 0) std::memcpy(tail.data(), bytes + whole, rest);
+  const size_t rest = size_ % kBlock;
+  if (rest > 0) std::memcpy(tail.data(), rest_.data(), rest);
   tail[rest] = 0x80;
-  size_t length = rest + 9 > kBlock ? 2 * kBlock : kBlock;
-  uint64_t bits = uint64_t{data.size()} * 8;
+  const size_t length = rest + 9 > kBlock ? 2 * kBlock : kBlock;
+  const uint64_t bits = size_ * 8;
   for (size_t i = 0; i < 8; ++i) tail[length - 1 - i] = static_cast<uint8_t>(bits >> (8 * i));
-  for (size_t at = 0; at < length; at += kBlock) Compress(state, tail.data() + at);
+  for (size_t at = 0; at < length; at += kBlock) Compress(state_, tail.data() + at);
 
   Sha256Digest digest;
-  for (size_t i = 0; i < digest.size(); ++i) digest[i] = static_cast<uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)));
+  for (size_t i = 0; i < digest.size(); ++i) digest[i] = static_cast<uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)));
   return digest;
+}
+
+Sha256Digest Sha256(std::string_view data) {
+  Sha256Stream stream;
+  stream.Add(data);
+  return stream.Finish();
+}
+
+Sha256Digest HmacSha256(std::string_view key, std::span<const std::string_view> pieces) {
+  std::array<char, kBlock> inner{}, outer{};
+  if (key.size() > kBlock) {
+    const Sha256Digest digest = Sha256(key);
+    std::memcpy(inner.data(), digest.data(), digest.size());
+  } else {
+    key.copy(inner.data(), kBlock);
+  }
+  for (size_t i = 0; i < kBlock; ++i) {
+    outer[i] = static_cast<char>(inner[i] ^ 0x5c);
+    inner[i] = static_cast<char>(inner[i] ^ 0x36);
+  }
+  Sha256Stream stream;
+  stream.Add({inner.data(), inner.size()});
+  for (std::string_view piece : pieces) stream.Add(piece);
+  const Sha256Digest digest = stream.Finish();
+  Sha256Stream last;
+  last.Add({outer.data(), outer.size()});
+  last.Add({reinterpret_cast<const char*>(digest.data()), digest.size()});
+  return last.Finish();
 }
 
 std::string ToHex(const Sha256Digest& digest) {

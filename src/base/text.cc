@@ -53,4 +53,23 @@ size_t IncompleteUtf8Tail(std::string_view bytes) {
   return 0;
 }
 
+bool NestsDeeperThan(std::string_view json, int depth) {
+  int open = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      if (++open > depth) return true;
+    } else if (c == ']' || c == '}') {
+      --open;
+    }
+  }
+  return false;
+}
+
 }  // namespace cella

@@ -14,11 +14,10 @@
 #include "cli/bench_floor.h"
 #include "cli/bench_http.h"
 #include "cli/bench_jupyter.h"
+#include "cli/bench_kernels.h"
 #include "cli/bench_programs.h"
 #include "cli/bench_report.h"
 #include "cli/bench_sessions.h"
-#include "language/host_env.h"
-#include "language/tool.h"
 #include "os/io.h"
 #include "os/process.h"
 
@@ -42,11 +41,6 @@ Result<int> RunOnce(const std::vector<std::string>& argv, int null) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-std::string FindProgram(const char* name, const language::HostEnv& host) {
-  std::vector<std::string> found = language::FindOnPath(name, host.path);
-  return found.empty() ? "" : found.front();
-}
-
 std::vector<std::string> BwrapCommand(const std::string& bwrap, const language::Python& python) {
   std::vector<std::string> argv = {bwrap, "--unshare-all", "--ro-bind", "/usr", "/usr"};
   for (const char* directory : {"/bin", "/lib", "/lib64"}) {
@@ -59,7 +53,6 @@ std::vector<std::string> BwrapCommand(const std::string& bwrap, const language::
 }
 
 Result<std::vector<Contender>> Contenders(const BenchOptions& options, int null) {
-  const language::HostEnv host = language::HostEnv::FromProcess();
   TRY(language::Python python, BenchPython(options.python));
   TRY(std::string here, os::ProgramDirectory());
 
@@ -69,7 +62,7 @@ Result<std::vector<Contender>> Contenders(const BenchOptions& options, int null)
   contenders.push_back({{"cella run", "the whole jail", {}, ""},
                         {here + "/cella", "run", "--python", python.executable, "-c", "print(1)"}});
   Contender bwrap{{"bwrap --unshare-all", "no filter, no Landlock, no limits", {}, ""}, {}};
-  std::string program = FindProgram("bwrap", host);
+  std::string program = FindHostProgram("bwrap");
   if (program.empty()) {
     bwrap.row.unavailable = "not installed";
   } else {
@@ -77,7 +70,7 @@ Result<std::vector<Contender>> Contenders(const BenchOptions& options, int null)
   }
   contenders.push_back(std::move(bwrap));
   Contender docker{{"docker run", options.image, {}, ""}, {}};
-  program = FindProgram("docker", host);
+  program = FindHostProgram("docker");
   if (program.empty()) {
     docker.row.unavailable = "not installed";
   } else {
@@ -134,9 +127,9 @@ Status Bench(const BenchOptions& options) {
     TRY(SessionBench again, MeasureFloor(session_options));
     AddToFloor(again, &sessions);
     Append(std::move(ours), &sessions);
-    for (BenchRow& row : MeasureJupyter(options.python, std::min(options.runs, kKernels))) {
-      sessions.rows.push_back(std::move(row));
-    }
+    const int kernels = std::min(options.runs, kKernels);
+    for (BenchRow& row : MeasureJupyter(options.python, kernels)) sessions.rows.push_back(std::move(row));
+    for (BenchRow& row : MeasureKernels(options.python, kernels)) sessions.rows.push_back(std::move(row));
   }
   if (wanted("http")) {
     TRY(SessionBench http, MeasureHttp(session_options));

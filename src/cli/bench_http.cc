@@ -13,6 +13,7 @@
 
 #include "async/task_group.h"
 #include "cli/bench_directory.h"
+#include "cli/bench_hostile.h"
 #include "cli/bench_programs.h"
 #include "http/client.h"
 #include "os/io.h"
@@ -50,7 +51,12 @@ class Meter {
       if (!measured) co_return measured;
       bench->rows.push_back(std::move(row));
     }
-    co_return co_await MeasureMany(bench);
+    auto many = co_await MeasureMany(bench);
+    if (!many) co_return many;
+    auto hostile = co_await MeasureHostile(loop_, address_, python_);
+    if (!hostile) co_return std::unexpected(std::move(hostile.error()));
+    std::ranges::move(*hostile, std::back_inserter(bench->figures));
+    co_return Status{};
   }
 
  private:

@@ -21,6 +21,10 @@ for _ in range(int(sys.argv[1])):
     start = time.perf_counter()
     run(client, "x = 1")
     again = time.perf_counter() - start
+    for _ in range(100):
+        start = time.perf_counter()
+        run(client, "1 + 1")
+        print("value", (time.perf_counter() - start) * 1e3)
     client.stop_channels()
     manager.shutdown_kernel(now=True)
     print("first", first * 1e3)
@@ -32,6 +36,7 @@ for _ in range(int(sys.argv[1])):
 std::vector<BenchRow> MeasureJupyter(const std::string& python, int kernels) {
   BenchRow first{"ipykernel: new kernel", "no isolation", {}, ""};
   BenchRow again{"ipykernel: x = 1, live", "no isolation", {}, ""};
+  BenchRow value{"ipykernel: 1 + 1, live", "no isolation", {}, ""};
   auto samples = MeasureByScript(python, kScript, {std::to_string(kernels)});
   if (!samples) {
     const bool failed = samples.error().code == ErrorCode::kUnsupported;
@@ -40,8 +45,9 @@ std::vector<BenchRow> MeasureJupyter(const std::string& python, int kernels) {
   }
   first.milliseconds = std::move((*samples)["first"]);
   again.milliseconds = std::move((*samples)["again"]);
-  if (first.milliseconds.empty()) first.unavailable = again.unavailable = "it printed no figures";
-  return {std::move(first), std::move(again)};
+  value.milliseconds = std::move((*samples)["value"]);
+  if (first.milliseconds.empty()) first.unavailable = again.unavailable = value.unavailable = "it printed no figures";
+  return {std::move(first), std::move(again), std::move(value)};
 }
 
 }  // namespace cella::cli

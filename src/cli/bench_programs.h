@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -10,9 +11,12 @@
 
 namespace cella::cli {
 
-// The interpreter that is measured. It is run bare, on the host: only what was asked for by name, no virtual
+// The interpreter that is measured. It is run bare, on the host: one of the system or of a version manager, no virtual
 // environment.
 Result<language::Python> BenchPython(const std::string& wanted);
+
+// In the system's directories; "" when there is none.
+std::string FindHostProgram(std::string_view name);
 
 // With our own environment; argv[0] is the program's path.
 Result<os::Process> StartOnHost(const std::vector<std::string>& argv, std::vector<os::SpawnOptions::Fd> fds);

@@ -8,7 +8,7 @@
 #include "async/task_group.h"
 #include "cli/bench_directory.h"
 #include "cli/bench_floor.h"
-#include "session/engine.h"
+#include "engine/engine.h"
 #include "session/session.h"
 
 namespace cella::cli {
@@ -25,7 +25,7 @@ double Since(async::TimePoint start) {
 struct Tier {
   BenchRow row;
   executor::PoolLimits pool;
-  std::unique_ptr<session::Engine> engine;
+  std::unique_ptr<engine::Engine> engine;
   std::string workdir = {};
 };
 
@@ -42,11 +42,11 @@ class SessionMeter {
     for (auto [name, note, pool] : {std::tuple{"new session: on demand", "jail and fork", executor::PoolLimits{0, 0}},
                                     std::tuple{"new session: pooled shell", "fork", executor::PoolLimits{4, 0}},
                                     std::tuple{"new session: parked", "neither", executor::PoolLimits{0, 4}}}) {
-      CO_TRY(auto engine, session::MakeEngine(loop_, ExecutorKind::kSandbox, pool));
+      CO_TRY(auto engine, engine::MakeEngine(loop_, ExecutorKind::kSandbox, {.pool = pool}));
       tiers.push_back({{name + label_, note, {}, "", kFloorOfNew + label_}, pool, std::move(engine)});
     }
     CO_TRY(BenchDirectory workdir, BenchDirectory::Make());
-    CO_TRY(auto engine, session::MakeEngine(loop_, ExecutorKind::kSandbox));
+    CO_TRY(auto engine, engine::MakeEngine(loop_, ExecutorKind::kSandbox));
     tiers.push_back({{"new session: with a workdir" + label_, "jail, mount and fork", {}, "", kFloorOfNew + label_},
                      {},
                      std::move(engine),
@@ -75,12 +75,12 @@ class SessionMeter {
         tier.row.milliseconds.push_back(*sample);
       }
     }
-    session::Engine& engine = *tiers.front().engine;
+    engine::Engine& engine = *tiers.front().engine;
     auto live = co_await MeasureLive(engine, bench);
     if (!live) co_return std::unexpected(std::move(live.error()));
     auto figures = co_await MeasureMany(engine, bench);
     if (!figures) co_return std::unexpected(std::move(figures.error()));
-    for (auto checkpoint : {language::CheckpointMode::kAuto, language::CheckpointMode::kOff}) {
+    for (auto checkpoint : {CheckpointMode::kAuto, CheckpointMode::kOff}) {
       auto memory = co_await MeasureMemory(engine, checkpoint, bench);
       if (!memory) co_return std::unexpected(std::move(memory.error()));
     }
@@ -89,11 +89,11 @@ class SessionMeter {
     co_return true;
   }
 
-  session::SessionOptions Options(language::CheckpointMode checkpoint = language::CheckpointMode::kAuto) const {
+  session::SessionOptions Options(CheckpointMode checkpoint = CheckpointMode::kAuto) const {
     session::SessionOptions options;
-    options.request.policy.python = options_.python;
-    options.request.preload = preload_;
-    options.request.checkpoint = checkpoint;
+    options.guest.policy.python = options_.python;
+    options.guest.preload = preload_;
+    options.guest.checkpoint = checkpoint;
     return options;
   }
 
@@ -102,9 +102,9 @@ class SessionMeter {
   }
 
   static async::Task<Status> RunCode(Session& session, const char* code) {
-    session::RunInput input;
+    RunSpec input;
     input.blocks = {{"python", code}};
-    auto result = co_await session.Run(std::move(input));
+    auto result = co_await session.RunToEnd(std::move(input));
     if (!result) co_return std::unexpected(std::move(result.error()));
     if (result->outcome.status != RunStatus::kOk) {
       co_return Err(ErrorCode::kInternal, "'{}' failed: {}", code,
@@ -117,7 +117,7 @@ class SessionMeter {
   async::Task<Result<double>> Measure(Tier& tier, BenchRow* close) {
     auto start = async::Clock::now();
     session::SessionOptions options = Options();
-    options.request.policy.workdir = tier.workdir;
+    options.guest.policy.workdir = tier.workdir;
     auto session = co_await Session::Open(loop_, *tier.engine->executor, std::move(options));
     if (!session) co_return std::unexpected(std::move(session.error()));
     auto ran = co_await RunCode(**session, "1 + 1");
@@ -129,19 +129,19 @@ class SessionMeter {
     co_return took;
   }
 
-  async::Task<Status> MeasureLive(session::Engine& engine, SessionBench* bench) {
+  async::Task<Status> MeasureLive(engine::Engine& engine, SessionBench* bench) {
     struct Way {
       BenchRow row;
-      language::CheckpointMode checkpoint;
+      CheckpointMode checkpoint;
       std::chrono::nanoseconds pause;
     };
     Way ways[] = {
         {{"x = 1, live" + label_, "with pauses, checkpoints on", {}, "", kFloorOfLive + label_},
-         language::CheckpointMode::kAuto,
+         CheckpointMode::kAuto,
          5ms},
-        {{"x = 1, live, back to back" + label_, "checkpoints on", {}, ""}, language::CheckpointMode::kAuto, 0ms},
+        {{"x = 1, live, back to back" + label_, "checkpoints on", {}, ""}, CheckpointMode::kAuto, 0ms},
         {{"x = 1, live, back to back" + label_, "checkpoints off", {}, "", kFloorOfBackToBack + label_},
-         language::CheckpointMode::kOff,
+         CheckpointMode::kOff,
          0ms},
     };
     for (Way& way : ways) {
@@ -161,7 +161,7 @@ class SessionMeter {
     co_return Status{};
   }
 
-  async::Task<Status> MeasureMany(session::Engine& engine, SessionBench* bench) {
+  async::Task<Status> MeasureMany(engine::Engine& engine, SessionBench* bench) {
     // Created, run and destroyed, by twice as many clients as there are processors.
     const int clients = 2 * static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     constexpr auto kLong = 2s;
@@ -195,7 +195,7 @@ class SessionMeter {
   }
 
   // With checkpoints, each session is two interpreters that share most of their pages.
-  async::Task<Status> MeasureMemory(session::Engine& engine, language::CheckpointMode checkpoint, SessionBench* bench) {
+  async::Task<Status> MeasureMemory(engine::Engine& engine, CheckpointMode checkpoint, SessionBench* bench) {
     Status failure;
     std::vector<std::unique_ptr<Session>> sessions;
     uint64_t charged = 0;
@@ -218,7 +218,7 @@ class SessionMeter {
     }
     if (counted && !sessions.empty()) {
       bench->figures.push_back({fmt::format("{} live, checkpoints {}, charged each{}", sessions.size(),
-                                            checkpoint == language::CheckpointMode::kOff ? "off" : "on", label_),
+                                            checkpoint == CheckpointMode::kOff ? "off" : "on", label_),
                                 static_cast<double>(charged) / static_cast<double>(sessions.size()) / 1e6, "MB"});
     }
     for (auto& session : sessions) co_await session->Close();

@@ -8,11 +8,12 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "confine/ask_program.h"
 #include "doctor/gather.h"
 #include "doctor/judge.h"
 #include "doctor/render.h"
+#include "engine/installation.h"
 #include "os/io.h"
-#include "session/installation.h"
 
 extern char** environ;
 
@@ -42,10 +43,11 @@ int DoctorCommand(const DoctorOptions& options) {
   gather.program = "/proc/self/exe";
   gather.host = language::HostEnv::FromProcess();
   for (char** entry = environ; *entry != nullptr; ++entry) gather.environment.emplace_back(*entry);
-  auto installation = session::FindInstallation();
+  auto installation = engine::FindInstallation();
   Result<language::LanguageTable> table = Err(ErrorCode::kNotFound, "no language table");
   if (installation) {
     gather.launcher = installation->launcher;
+    gather.host.asker = confine::MakeProgramAsker(installation->launcher);
     table = language::LanguageTable::Load(installation->languages);
     if (!table) gather.installation_error = table.error().message;
   } else {

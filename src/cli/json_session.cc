@@ -10,6 +10,7 @@
 #include "async/signals.h"
 #include "base/units.h"
 #include "session/json.h"
+#include "session/json_value.h"
 
 namespace cella::cli {
 namespace {
@@ -45,8 +46,8 @@ std::string Text(const Json& request, const char* key, std::string otherwise = "
   return found != request.end() && found->is_string() ? found->get<std::string>() : std::move(otherwise);
 }
 
-Result<session::RunInput> ParseRun(const Json& request, const std::string& language) {
-  session::RunInput input;
+Result<RunSpec> ParseRun(const Json& request, const std::string& language) {
+  RunSpec input;
   if (!request.contains("code")) return Err(ErrorCode::kInvalid, "a run needs \"code\"");
   for (const char* key : {"code", "language", "stdin"}) {
     auto found = request.find(key);
@@ -72,14 +73,17 @@ Result<session::RunInput> ParseRun(const Json& request, const std::string& langu
 }
 
 // {"id": …, "event": {…}}
-class EventLines : public executor::EventSink {
+class EventLines : public run::EventSink {
  public:
   EventLines(LineWriter& out, Json id) : out_(out), id_(std::move(id)), encoder_("") {}
 
   async::Task<bool> Emit(Event event) override {
     std::string line = encoder_.Encode(event);
     if (line.empty()) co_return true;
-    bool wanted = co_await out_.Write(Line(id_, {{"event", Json::parse(line)}}));
+    std::string text = "{";
+    if (!id_.is_null()) text += "\"id\":" + id_.dump(-1, ' ', false, Json::error_handler_t::replace) + ",";
+    text += "\"event\":" + line + "}\n";
+    bool wanted = co_await out_.Write(std::move(text));
     co_return wanted;
   }
 
@@ -140,6 +144,22 @@ void JsonSession::Dispatch(std::string line) {
   work_.Add(Serve(std::move(line)));
 }
 
+std::shared_ptr<session::Run> JsonSession::Find(const Json& request_id) const {
+  for (const auto& [id, run] : runs_) {
+    if (id == request_id.dump()) return run;
+  }
+  return nullptr;
+}
+
+async::Task<Result<RunResult>> JsonSession::RunToEnd(RunSpec spec, run::EventSink* sink, const Json& id) {
+  auto run = session_.Submit(std::move(spec), sink);
+  if (!run) co_return std::unexpected(std::move(run.error()));
+  auto entry = runs_.emplace(runs_.end(), id.dump(), *run);
+  (void)co_await (*run)->Ended();
+  runs_.erase(entry);
+  co_return (*run)->result();
+}
+
 async::Task<void> JsonSession::Serve(std::string line) {
   Json request = Json::parse(line, nullptr, false);
   Json id = request.is_object() && request.contains("id") ? request["id"] : Json(nullptr);
@@ -154,10 +174,10 @@ async::Task<void> JsonSession::Serve(std::string line) {
     if (input) {
       EventLines events(out_, id);
       bool wants_events = request.contains("events") && request["events"] == true;
-      auto result = co_await session_.Run(std::move(*input), wants_events ? &events : nullptr);
+      auto result = co_await RunToEnd(std::move(*input), wants_events ? &events : nullptr, id);
       if (result) {
         status = Status{};
-        answer = {{"result", Json::parse(session::ToJson(*result))}};
+        answer = {{"result", session::JsonOf(*result)}};
       } else {
         status = std::unexpected(std::move(result.error()));
       }
@@ -165,12 +185,16 @@ async::Task<void> JsonSession::Serve(std::string line) {
       status = std::unexpected(std::move(input.error()));
     }
   } else if (op == "interrupt" || op == "cancel") {
-    op == "cancel" ? session_.Cancel() : session_.Interrupt();
+    // `run` is the id of the request that started it; without one the run that is on is meant.
+    auto run = request.contains("run") ? Find(request["run"]) : session_.current();
+    const bool stopped = run && run->Stop(op == "cancel" ? StopReason::kCancel : StopReason::kInterrupt);
+    answer[op == "cancel" ? "cancelled" : "interrupted"] = stopped;
     status = Status{};
   } else if (op == "input") {
     std::optional<std::string> text;
     if (request.contains("text")) text = Text(request, "text");
-    status = co_await session_.Reply(std::move(text));
+    auto run = request.contains("run") ? Find(request["run"]) : session_.current();
+    status = run ? run->Reply(std::move(text)) : Status(Err(ErrorCode::kInvalid, "nothing waits for input"));
   } else if (op == "reset") {
     status = co_await session_.Reset();
   } else if (op == "checkpoint") {
@@ -183,10 +207,9 @@ async::Task<void> JsonSession::Serve(std::string line) {
     answer = {{"checkpoints", session_.Checkpoints()}};
     status = Status{};
   } else if (op == "complete" || op == "inspect" || op == "is_complete") {
-    using language::Question;
-    Question question = op == "complete"  ? Question::kComplete
-                        : op == "inspect" ? Question::kInspect
-                                          : Question::kIsComplete;
+    const CodeQuestion question = op == "complete"  ? CodeQuestion::kComplete
+                                  : op == "inspect" ? CodeQuestion::kInspect
+                                                    : CodeQuestion::kIsComplete;
     std::string code = Text(request, "code");
     size_t cursor = request.contains("cursor") && request["cursor"].is_number_unsigned()
                         ? request["cursor"].get<size_t>()

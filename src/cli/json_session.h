@@ -2,7 +2,11 @@
 // taken while a run is on, so that it can be interrupted, cancelled or answered.
 #pragma once
 
+#include <list>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 
 #include "async/event.h"
 #include "async/task_group.h"
@@ -29,12 +33,16 @@ class JsonSession {
   async::Task<void> ReadRequests();
   void Dispatch(std::string line);
   async::Task<void> Serve(std::string line);
+  async::Task<Result<RunResult>> RunToEnd(RunSpec spec, run::EventSink* sink, const nlohmann::ordered_json& id);
+  // The run that the request with this id started; null: it is over, or there was none.
+  std::shared_ptr<session::Run> Find(const nlohmann::ordered_json& request_id) const;
 
   async::Loop& loop_;
   session::Session& session_;
   std::string language_;
   LineWriter out_;
   async::Event reader_gone_;
+  std::list<std::pair<std::string, std::shared_ptr<session::Run>>> runs_;  // that are on or wait, by request id
   async::TaskGroup work_;
 };
 

@@ -11,6 +11,8 @@
 
 #include "cli/bench_command.h"
 #include "cli/doctor_command.h"
+#include "cli/env_command.h"
+#include "cli/kernels_command.h"
 #include "cli/repl_command.h"
 #include "cli/run_command.h"
 #include "cli/serve_command.h"
@@ -73,11 +75,21 @@ int Main(int argc, char** argv) {
   cella::cli::TokenOptions token_options;
   CLI::App* token = app.add_subcommand("token", "Make, list and remove the tokens of a server's clients");
   cella::cli::DeclareTokenOptions(*token, &token_options);
+  cella::cli::EnvOptions env_options;
+  CLI::App* env = app.add_subcommand("env", "Make, list and remove Python environments");
+  cella::cli::DeclareEnvOptions(*env, &env_options);
+  cella::cli::KernelsOptions kernels_options;
+  CLI::App* kernels = app.add_subcommand("kernels", "List the installed Jupyter kernels");
+  cella::cli::DeclareKernelsOptions(*kernels, &kernels_options);
   CLI::App* version = app.add_subcommand("version", "Print the version");
 
   std::ranges::reverse(arguments);  // the order that CLI11 wants
   try {
     app.parse(arguments);
+  } catch (const CLI::ExtrasError& error) {
+    app.exit(error);
+    if (run->parsed()) std::fputs("Options of the program follow '--': cella run script.py -- -v\n", stderr);
+    return 2;
   } catch (const CLI::ParseError& error) {
     return error.get_exit_code() == 0 ? app.exit(error) : (app.exit(error), 2);
   }
@@ -90,6 +102,8 @@ int Main(int argc, char** argv) {
   if (serve->parsed()) return cella::cli::ServeCommand(serve_options);
   if (session->parsed()) return cella::cli::SessionCommand(session_options);
   if (repl->parsed()) return cella::cli::ReplCommand(repl_options);
+  if (env->parsed()) return cella::cli::EnvCommand(env_options);
+  if (kernels->parsed()) return cella::cli::KernelsCommand(kernels_options);
   if (token->parsed()) return cella::cli::TokenCommand(token_options);
   return cella::cli::RunCommand(run_options);
 }

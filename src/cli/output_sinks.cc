@@ -35,6 +35,12 @@ async::Task<bool> PlainSink::Emit(Event event) {
   } else if (auto* file = std::get_if<FileEvent>(&event); file != nullptr && !file->change.not_copied.empty()) {
     (void)co_await err_.Write(
         fmt::format("cella: '{}' was not copied out: {}\n", file->change.path, file->change.not_copied));
+  } else if (auto* error = std::get_if<ErrorEvent>(&event)) {
+    // Of a cell; a program writes it itself.
+    shows_error_ = true;
+    const RunError& what = error->error;
+    (void)co_await err_.Write(what.traceback.empty() ? fmt::format("{}: {}\n", what.name, what.message)
+                                                     : what.traceback + "\n");
   } else if (auto* truncated = std::get_if<TruncatedEvent>(&event)) {
     std::string note = fmt::format("\n[cella: {} bytes of {} dropped (--output-limit)]\n", truncated->dropped,
                                    ToString(truncated->stream));

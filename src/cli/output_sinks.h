@@ -5,7 +5,7 @@
 #include <string>
 
 #include "async/descriptor.h"
-#include "executor/executor.h"
+#include "run/output.h"
 #include "session/json.h"
 
 namespace cella::cli {
@@ -25,19 +25,23 @@ class OwnOutput {
   std::string failure_;
 };
 
-class PlainSink : public executor::EventSink {
+class PlainSink : public run::EventSink {
  public:
   PlainSink(OwnOutput& out, OwnOutput& err) : out_(out), err_(err) {}
   async::Task<bool> Emit(Event event) override;
+  bool independent_streams() const override { return true; }
   const Isolation& isolation() const { return isolation_; }
+  // The error of the code was written.
+  bool shows_error() const { return shows_error_; }
 
  private:
   OwnOutput& out_;
   OwnOutput& err_;
   Isolation isolation_;
+  bool shows_error_ = false;
 };
 
-class NdjsonSink : public executor::EventSink {
+class NdjsonSink : public run::EventSink {
  public:
   NdjsonSink(OwnOutput& out, std::string run_id) : out_(out), encoder_(std::move(run_id)) {}
   async::Task<bool> Emit(Event event) override;

@@ -1,12 +1,16 @@
-// The options that say where code runs and what it may use: the same words for one-shot runs and sessions.
+// The options by which people set the keys of a session: declared from the table in src/policy, the same for one-shot
+// runs and sessions.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "cella/policy.h"
+#include "policy/keys.h"
 
 namespace CLI {
 class App;
@@ -17,25 +21,23 @@ namespace cella::cli {
 
 inline constexpr const char* kInsideGroup = "What the program sees";
 
-struct PolicyOptions {
-  // As typed. An empty limit or directory is not the same as none: somebody's variable was not set.
-  std::string executor = "sandbox";
-  std::optional<std::string> timeout, cpu_time, memory, cpus, pids, disk, open_files, output_limit, workdir;
-  std::string network;
-  std::vector<std::string> env, pass_env, mounts;
-  bool inherit_env = false, best_effort = false;
-  std::string venv, python, rootfs;
+// As typed. An empty limit or directory is not the same as none: somebody's variable was not set.
+struct TypedKeys {
+  std::map<const policy::Key*, std::vector<std::string>> texts;
+  std::vector<std::string> pass_env;
+  std::string config;  // of TaskWeaver
 };
 
-void DeclarePolicyOptions(CLI::App& command, PolicyOptions* options);
+// `sessions`: also the options that only sessions have.
+void DeclarePolicyOptions(CLI::App& command, bool sessions, TypedKeys* typed);
 
 struct ParsedPolicy {
-  Policy policy;
-  ExecutorKind executor = ExecutorKind::kSandbox;
+  SessionSpec spec;
+  policy::KeySet given;
   std::vector<std::string> guest_writable;  // real paths
 };
 
-Result<ParsedPolicy> ParsePolicy(const PolicyOptions& options);
+Result<ParsedPolicy> ParsePolicy(const TypedKeys& typed);
 
 // An option whose value may be empty: CLI11 takes that as "not given", and we want to know.
 CLI::Option* OptionalText(CLI::App& command, const char* name, std::optional<std::string>* value, const char* help);

@@ -13,32 +13,21 @@
 #include "cli/repl/history_place.h"
 #include "cli/repl/interactive.h"
 #include "cli/repl/piped_cell.h"
+#include "engine/engine.h"
+#include "installer/session_packages.h"
 #include "language/host_path.h"
-#include "session/engine.h"
 #include "session/session.h"
 
 namespace cella::cli {
 namespace {
 
-Result<session::SessionOptions> ParseSession(const ReplOptions& options, const ParsedPolicy& policy) {
+session::SessionOptions SessionOf(const ParsedPolicy& policy) {
   session::SessionOptions session;
-  session.request.policy = policy.policy;
-  session.request.preload = options.preload;
-  session.request.checkpoint = *language::ParseCheckpointMode(options.checkpoint);
+  session.guest = policy.spec;
   session.queue = 4096;
   // Somebody sits before it; it ends when they leave.
-  session.idle_timeout = std::chrono::hours(24 * 365);
-  session.max_lifetime = std::chrono::hours(24 * 365);
-  if (options.idle_timeout) {
-    auto value = ParseDuration(*options.idle_timeout);
-    if (!value) return std::unexpected(std::move(value.error()).WithContext("--idle-timeout"));
-    session.idle_timeout = *value;
-  }
-  if (options.max_lifetime) {
-    auto value = ParseDuration(*options.max_lifetime);
-    if (!value) return std::unexpected(std::move(value.error()).WithContext("--max-lifetime"));
-    session.max_lifetime = *value;
-  }
+  if (!policy.given.Has("idle_timeout")) session.guest.idle_timeout = std::chrono::hours(24 * 365);
+  if (!policy.given.Has("max_lifetime")) session.guest.max_lifetime = std::chrono::hours(24 * 365);
   return session;
 }
 
@@ -64,7 +53,7 @@ bool IsDumb() {
   return term == nullptr || *term == '\0' || std::string_view(term) == "dumb";
 }
 
-async::Task<int> Converse(async::Loop& loop, session::Session& session, const session::Engine& engine,
+async::Task<int> Converse(async::Loop& loop, session::Session& session, const engine::Engine& engine,
                           const ReplOptions& options, const ParsedPolicy& policy, InteractiveOptions interactive) {
   if (options.json) {
     JsonSession conversation(loop, session, options.lang);
@@ -84,7 +73,7 @@ async::Task<int> Converse(async::Loop& loop, session::Session& session, const se
       std::fprintf(stderr, "cella: history is not kept: %s\n", place.error().message.c_str());
     }
   }
-  Interactive conversation(loop, session, engine.table, policy.policy, std::move(interactive));
+  Interactive conversation(loop, session, engine.table, policy.spec.policy, std::move(interactive));
   int status = co_await conversation.Run();
   co_return status;
 }
@@ -105,12 +94,6 @@ void DeclareReplOptions(CLI::App& command, ReplOptions* o) {
   cella repl --lang bash --workdir .       a shell that can write here and nowhere else
   echo '6 * 7' | cella repl                one cell)");
   command.add_option("-l,--lang", o->lang, "Language of what is typed (python); sessions may mix them");
-  command.add_option("--preload", o->preload, "Python modules to import before the session begins (repeatable)")
-      ->allow_extra_args(false);
-  command.add_option("--checkpoint", o->checkpoint, "auto (default), always or off")
-      ->check(CLI::IsMember({"auto", "always", "off"}));
-  OptionalText(command, "--idle-timeout", &o->idle_timeout, "End the session after so long without a run");
-  OptionalText(command, "--max-lifetime", &o->max_lifetime, "End the session after so long");
   CLI::Option* images = OptionalText(command, "--images", &o->images,
                                      "Save displayed pictures and pages in this directory (a private one)");
   CLI::Option* no_history = command.add_flag("--no-history", o->no_history, "Neither read nor keep what is typed");
@@ -118,16 +101,26 @@ void DeclareReplOptions(CLI::App& command, ReplOptions* o) {
       .add_flag("--json", o->json, "One JSON request a line on standard input, one answer a line on standard output")
       ->excludes(images)
       ->excludes(no_history);
-  DeclarePolicyOptions(command, &o->policy);
+  DeclarePolicyOptions(command, true, &o->policy);
+  DeclarePackageOptions(command, &o->packages);
 }
 
 int ReplCommand(const ReplOptions& options) {
   auto policy = ParsePolicy(options.policy);
   if (!policy) return Fail(policy.error());
-  auto session_options = ParseSession(options, *policy);
-  if (!session_options) return Fail(session_options.error());
   async::Loop loop;
-  auto engine = session::MakeEngine(loop, policy->executor);
+  auto used = UseEnvironment(loop, options.packages, "", &policy->spec.policy);
+  if (!used) return Fail(used.error());
+  auto& preload = policy->spec.preload;
+  preload.insert(preload.end(), used->preload.begin(), used->preload.end());
+  session::SessionOptions session_options = SessionOf(*policy);
+  // Only jails show what sessions add, and a root tree has a Python of its own.
+  const SessionSpec& spec = policy->spec;
+  const bool takes_packages = spec.executor == ExecutorKind::kSandbox && spec.policy.rootfs.empty();
+  installer::PackageService service(loop, {.state_dir = {}, .of_the_user = true, .rules = {}});
+  auto packages = std::make_shared<installer::SessionPackages>(service, spec.policy, std::vector<std::string>{}, true);
+  if (takes_packages) session_options.spaces[run::kPackagesSpace] = packages;
+  auto engine = engine::MakeEngine(loop, spec.executor, {.layers = service.layers(), .opened = used->opened});
   if (!engine) return Fail(engine.error());
   auto interactive = ParseInteractive(options, *policy, (*engine)->table);
   if (!interactive) return Fail(interactive.error());
@@ -136,10 +129,15 @@ int ReplCommand(const ReplOptions& options) {
                       "lines cannot be edited on this terminal (TERM): pipe code in, or use --json", 0});
   }
   auto main = [&]() -> async::Task<int> {
-    auto session = co_await session::Session::Open(loop, *(*engine)->executor, std::move(*session_options));
+    auto session = co_await session::Session::Open(loop, *(*engine)->executor, std::move(session_options));
     if (!session) co_return Fail(session.error());
+    packages->Attach([&](std::string directory) { return (*session)->UsePackages(std::move(directory)); });
+    if (takes_packages) interactive->packages = packages.get();
     int status = co_await Converse(loop, **session, **engine, options, *policy, std::move(*interactive));
+    packages->Stop();
     co_await (*session)->Close();
+    co_await packages->Close();
+    co_await service.Close();
     co_return status;
   };
   return loop.Run(main());

@@ -6,16 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "cli/package_options.h"
 #include "cli/policy_options.h"
 
 namespace cella::cli {
 
 struct ReplOptions {
-  PolicyOptions policy;
-  std::vector<std::string> preload;
-  std::string checkpoint = "auto";
+  TypedKeys policy;
+  PackageOptions packages;
   std::string lang = "python";
-  std::optional<std::string> idle_timeout, max_lifetime;
   std::optional<std::string> images;
   bool no_history = false;
   bool json = false;

@@ -4,18 +4,19 @@
 #include <unistd.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "async/deadline.h"
-#include "async/event.h"
 #include "async/signals.h"
 #include "async/task_group.h"
 #include "base/units.h"
 #include "cli/output_sinks.h"
-#include "session/capped_sink.h"
-#include "session/engine.h"
+#include "cli/run_notes.h"
+#include "engine/engine.h"
 #include "session/fold.h"
 #include "session/json.h"
 #include "session/rejected.h"
+#include "session/session.h"
 
 namespace cella::cli {
 namespace {
@@ -43,6 +44,12 @@ std::string DescribeIsolation(const Isolation& isolation) {
   return text;
 }
 
+std::string WithNote(std::string json_object, const std::string& note) {
+  if (note.empty()) return json_object;
+  json_object.pop_back();  // the last brace
+  return fmt::format("{},\"note\":{}}}", json_object, nlohmann::json(note).dump());
+}
+
 class Runner {
  public:
   Runner(async::Loop& loop, ParsedRun run)
@@ -52,30 +59,27 @@ class Runner {
         err_(loop, STDERR_FILENO),
         plain_(out_, err_),
         run_id_(session::NewRunId()),
-        fold_(run_id_),
-        ndjson_(out_, run_id_) {}
+        ndjson_(out_, run_id_),
+        stop_(loop) {
+    run_.run.id = run_id_;
+  }
 
-  async::Task<int> Run(Result<std::unique_ptr<session::Engine>> engine) {
+  async::Task<int> Run(Result<std::unique_ptr<engine::Engine>> engine) {
     const Rendering rendering = run_.rendering;
-    executor::EventSink& last = rendering == Rendering::kJson     ? static_cast<executor::EventSink&>(fold_)
-                                : rendering == Rendering::kEvents ? static_cast<executor::EventSink&>(ndjson_)
-                                                                  : plain_;
-    session::CappedSink capped(last, run_.request.policy.limits.output.value);
-    const bool caps = rendering != Rendering::kPlain || run_.cap_plain_output;
-    executor::EventSink& sink = caps ? static_cast<executor::EventSink&>(capped) : last;
-
-    Result<Outcome> result = std::unexpected(Error{});
+    run::EventSink* sink = rendering == Rendering::kJson     ? nullptr
+                           : rendering == Rendering::kEvents ? static_cast<run::EventSink*>(&ndjson_)
+                                                             : &plain_;
+    Result<RunResult> result = std::unexpected(Error{});
     if (engine) {
-      result = co_await RunCancellable(*(*engine)->executor, sink);
+      result = co_await RunUntilSignal(*(*engine)->executor, sink);
     } else {
       result = std::unexpected(std::move(engine.error()));
     }
-    Outcome outcome = result ? std::move(*result) : session::Rejected(result.error());
-    if (caps) co_await capped.Flush();
-    Event finished = FinishedEvent{outcome, StateAfter::kNone};
-    (void)co_await last.Emit(std::move(finished));
+    if (!result) result = co_await Refused(result.error(), sink);
+    if (tells_discarded_) discarded_ = DiscardedFiles(result->files);
+    const Outcome& outcome = result->outcome;
 
-    if (rendering == Rendering::kJson) (void)co_await out_.Write(session::ToJson(fold_.Take()) + "\n");
+    if (rendering == Rendering::kJson) (void)co_await out_.Write(WithNote(session::ToJson(*result), discarded_) + "\n");
     int exit_code = outcome.exit_code;
     if (rendering == Rendering::kPlain) {
       (void)co_await async::WithDeadline(Explain(outcome), async::Clock::now() + kPatience);
@@ -91,28 +95,75 @@ class Runner {
   }
 
  private:
-  async::Task<Result<Outcome>> RunCancellable(executor::Executor& executor, executor::EventSink& sink) {
-    async::Event cancel(loop_);
-    async::StopSignals stop(loop_);
+  async::Task<Result<RunResult>> RunUntilSignal(run::Executor& executor, run::EventSink* sink) {
+    async::StopSignals signals(loop_);
     async::TaskGroup watcher(loop_);
     auto watch = [&]() -> async::Task<void> {
-      auto signal = co_await stop.Wait();
-      if (signal) cancel.Set();
+      auto signal = co_await signals.Wait();
+      if (signal) (void)stop_.Request(StopReason::kCancel);
     };
     watcher.Add(watch());
-    auto outcome = co_await executor.Run(std::move(run_.request), sink, cancel);
+    auto result = co_await RunInSession(executor, sink);
     watcher.Cancel();
     co_await watcher.Join();
-    co_return outcome;
+    co_return result;
+  }
+
+  // A session for this run alone.
+  async::Task<Result<RunResult>> RunInSession(run::Executor& executor, run::EventSink* sink) {
+    session::SessionOptions options;
+    options.guest = run_.spec;
+    options.guest.checkpoint = CheckpointMode::kOff;
+    session::OutputShape shape;
+    const bool keeps = !run_.run.out_dir.empty() || !run_.spec.policy.workdir.empty();
+    const bool for_people = run_.summary || isatty(STDERR_FILENO) != 0;
+    tells_discarded_ =
+        !keeps && (run_.rendering == Rendering::kJson || (for_people && run_.rendering == Rendering::kPlain));
+    if (tells_discarded_) run_.run.list_files = true;
+    shape.tap = [this](Stream stream, std::string_view bytes) { notes_.See(stream, bytes); };
+    const bool caps = run_.rendering != Rendering::kPlain || run_.cap_plain_output;
+    if (caps) shape.cap = run_.spec.policy.limits.output.value;
+    auto session = co_await session::Session::Open(loop_, executor, std::move(options), &run_.run, stop_.token());
+    if (!session) co_return std::unexpected(std::move(session.error()));
+    auto submitted = (*session)->Submit(std::move(run_.run), sink, std::move(shape));
+    Result<RunResult> result = Err(ErrorCode::kInternal, "nothing ran");
+    if (submitted) {
+      const std::shared_ptr<session::Run> run = std::move(*submitted);
+      auto pass_on = [&] {
+        if (stop_.reason()) (void)run->Stop(*stop_.reason());
+      };
+      stop_.SetListener(pass_on);
+      pass_on();
+      (void)co_await run->Ended();
+      stop_.SetListener(nullptr);
+      result = run->result();
+    } else {
+      result = std::unexpected(std::move(submitted.error()));
+    }
+    co_await (*session)->Close();
+    co_return result;
+  }
+
+  async::Task<RunResult> Refused(const Error& error, run::EventSink* sink) {
+    RunResult result;
+    result.id = run_id_;
+    result.outcome = session::Rejected(error);
+    if (sink != nullptr) {
+      Event finished = FinishedEvent{result.outcome, StateAfter::kNone};
+      (void)co_await sink->Emit(std::move(finished));
+    }
+    co_return result;
   }
 
   async::Task<bool> Explain(const Outcome& outcome) {
     std::string note;
-    if (outcome.error) {
+    if (outcome.error && !(plain_.shows_error() && outcome.status == RunStatus::kError)) {
       note = fmt::format("cella: {}\n", outcome.error->message);
     } else if (outcome.status == RunStatus::kCrashed && outcome.signal) {
       note = fmt::format("cella: ended by signal {} ({})\n", *outcome.signal, strsignal(*outcome.signal));
     }
+    if (outcome.status == RunStatus::kError) note += notes_.Advice(run_.spec.executor, run_.spec.policy.network);
+    if (!discarded_.empty()) note += fmt::format("cella: {}\n", discarded_);
     if (run_.summary && !plain_.isolation().executor.empty()) {
       note += fmt::format("cella: {} in {:.1f} ms (processor {:.1f} ms, peak {}); {}\n", ToString(outcome.status),
                           outcome.usage.wall_ms, outcome.usage.cpu_ms, FormatByteSize(outcome.usage.peak_memory),
@@ -129,9 +180,29 @@ class Runner {
   OwnOutput err_;
   PlainSink plain_;
   std::string run_id_;
-  session::ResultFold fold_;
   NdjsonSink ndjson_;
+  run::StopSource stop_;
+  RunNotes notes_;
+  bool tells_discarded_ = false;
+  std::string discarded_;
 };
+
+// The code whose metadata block names packages; empty: it is not Python's.
+std::string_view ScriptOf(const RunOptions& options, const RunSpec& run) {
+  const std::string& language = run.blocks.front().language;
+  const bool is_python = language == "python" || language == "python3" || language == "py";
+  const bool may_be = language.empty() &&
+                      (options.has_code || options.file == "-" || run.file.ends_with(".py") || !run.file.contains('.'));
+  return is_python || may_be ? std::string_view(run.blocks.front().code) : std::string_view();
+}
+
+// The environment that the run is to use; the lease in it lasts as long as the run.
+Result<UsedEnvironment> PrepareEnvironment(async::Loop& loop, const RunOptions& options, ParsedRun* run) {
+  auto used = UseEnvironment(loop, options.packages, ScriptOf(options, run->run), &run->spec.policy);
+  // Nothing ran: an interpreter or environment that is missing is a refusal like any other.
+  if (!used && used.error().code == ErrorCode::kNotFound) used.error().code = ErrorCode::kInvalid;
+  return used;
+}
 
 }  // namespace
 
@@ -140,10 +211,16 @@ int RunCommand(const RunOptions& options) {
   ParsedRun run;
   // Also a refused request is answered in the form that was asked for.
   run.rendering = options.json ? Rendering::kJson : options.events ? Rendering::kEvents : Rendering::kPlain;
-  Result<std::unique_ptr<session::Engine>> engine = nullptr;
+  Result<std::unique_ptr<engine::Engine>> engine = nullptr;
+  Result<UsedEnvironment> used = UsedEnvironment{};
   if (auto parsed = ParseRun(options)) {
     run = std::move(*parsed);
-    engine = session::MakeEngine(loop, run.executor);
+    used = PrepareEnvironment(loop, options, &run);
+    if (used) {
+      engine = engine::MakeEngine(loop, run.spec.executor, {.opened = used->opened});
+    } else {
+      engine = std::unexpected(std::move(used.error()));
+    }
   } else {
     engine = std::unexpected(std::move(parsed.error()));
   }

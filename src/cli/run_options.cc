@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "language/filename.h"
 #include "language/host_path.h"
+#include "language/plan.h"
 #include "os/io.h"
 
 namespace cella::cli {
@@ -32,7 +33,7 @@ Status ResolveOut(const Paths& guest_writable, std::string* out_dir) {
 }
 
 // SRC[:NAME]
-Result<executor::InputFile> ReadInputFile(const std::string& text, const Paths& guest_writable) {
+Result<InputFile> ReadInputFile(const std::string& text, const Paths& guest_writable) {
   size_t colon = text.rfind(':');
   std::string source = text.substr(0, colon);
   std::string name = colon == std::string::npos ? source.substr(source.rfind('/') + 1) : text.substr(colon + 1);
@@ -41,7 +42,7 @@ Result<executor::InputFile> ReadInputFile(const std::string& text, const Paths& 
   TRY_VOID(ResolvePath("--file", &source, guest_writable));
   auto content = os::ReadFile(source, kMaxInputFile);
   if (!content) return std::unexpected(std::move(content.error()).WithContext("--file"));
-  return executor::InputFile{*checked, std::move(*content), access(source.c_str(), X_OK) == 0};
+  return InputFile{*checked, std::move(*content), access(source.c_str(), X_OK) == 0};
 }
 
 // Reading stops at the limit, so nobody knows how large it is.
@@ -52,12 +53,12 @@ Error TooLargeOr(Error error) {
       fmt::format("the code is larger than {}, and no more is accepted", FormatByteSize(language::kMaxCodeBytes)), 0};
 }
 
-Status ReadCode(const RunOptions& options, const Paths& guest_writable, executor::RunRequest* request) {
+Status ReadCode(const RunOptions& options, const Paths& guest_writable, RunSpec* run) {
   if (options.has_code && !options.file.empty()) {
     return Err(ErrorCode::kInvalid, "give either a file or -c CODE, not both (program arguments follow '--')");
   }
   if (options.has_code) {
-    request->block.code = options.code;
+    run->blocks.front().code = options.code;
     return {};
   }
   if (options.file.empty()) {
@@ -68,7 +69,7 @@ Status ReadCode(const RunOptions& options, const Paths& guest_writable, executor
   if (options.file == "-") {
     auto code = os::ReadFd(STDIN_FILENO, limit);
     if (!code) return std::unexpected(TooLargeOr(std::move(code.error()).WithContext("standard input")));
-    request->block.code = std::move(*code);
+    run->blocks.front().code = std::move(*code);
     return {};
   }
   struct stat info;
@@ -79,8 +80,8 @@ Status ReadCode(const RunOptions& options, const Paths& guest_writable, executor
   if (!resolved) return std::unexpected(std::move(resolved.error()));
   auto code = os::ReadFile(*resolved, limit);
   if (!code) return std::unexpected(TooLargeOr(std::move(code.error())));
-  request->block.code = std::move(*code);
-  request->file_name = options.file.substr(options.file.rfind('/') + 1);
+  run->blocks.front().code = std::move(*code);
+  run->file = options.file.substr(options.file.rfind('/') + 1);
   return {};
 }
 
@@ -95,6 +96,7 @@ Result<UniqueFd> PassedInput(const RunOptions& options) {
 
 void DeclareRunOptions(CLI::App& command, RunOptions* o) {
   command.add_option("FILE", o->file, "The file to run; - reads the code from standard input");
+  command.add_option("ARGS", o->words, "Arguments for the program; those that begin with - follow '--'");
   command.add_option_function<std::string>(
       "-c,--code",
       [o](const std::string& code) {
@@ -103,7 +105,8 @@ void DeclareRunOptions(CLI::App& command, RunOptions* o) {
       },
       "The code itself");
   command.add_option("-l,--lang", o->lang, "Language; else by extension, by shebang, else python");
-  DeclarePolicyOptions(command, &o->policy);
+  DeclarePolicyOptions(command, false, &o->policy);
+  DeclarePackageOptions(command, &o->packages);
   command.add_option("--file", o->files, "Copy a file in: SOURCE[:NAME] (repeatable)")
       ->allow_extra_args(false)
       ->group(kInsideGroup);
@@ -117,11 +120,12 @@ void DeclareRunOptions(CLI::App& command, RunOptions* o) {
       ->group(output);
   command.add_flag("--summary", o->summary, "Add a line on stderr: how it ended and what confined it")->group(output);
   command.footer(
-      "Arguments for the program follow '--'.\n"
+      "Words behind FILE are arguments for the program; those that begin with '-' must follow '--'.\n"
       "\n"
       "Examples:\n"
       "  cella run -c 'print(6 * 7)'\n"
-      "  cella run script.py --memory 256m --timeout 10s -- -v input.csv\n"
+      "  cella run --file input.csv script.py input.csv\n"
+      "  cella run --memory 256m --timeout 10s script.py -- -v\n"
       "  cella run main.rs --file data.txt --out results\n"
       "  echo 'puts 1' | cella run --lang ruby -\n"
       "\n"
@@ -133,24 +137,27 @@ Result<ParsedRun> ParseRun(const RunOptions& options) {
   ParsedRun run;
   run.rendering = options.json ? Rendering::kJson : options.events ? Rendering::kEvents : Rendering::kPlain;
   run.summary = options.summary;
-  run.cap_plain_output = options.policy.output_limit.has_value();
 
   TRY(ParsedPolicy parsed, ParsePolicy(options.policy));
-  run.executor = parsed.executor;
-  executor::RunRequest& request = run.request;
-  request.policy = std::move(parsed.policy);
+  run.cap_plain_output = parsed.given.Has("limits.output");
+  RunSpec& spec = run.run;
+  spec.as = RunAs::kProgram;
+  spec.blocks.emplace_back();
+  run.spec = std::move(parsed.spec);
   if (options.out == "") return Err(ErrorCode::kInvalid, "--out: the directory has no name");
-  request.block.language = options.lang;
-  request.args = options.args;
-  request.list_files = run.rendering != Rendering::kPlain;
-  request.out_dir = options.out.value_or("");
-  if (run.executor == ExecutorKind::kSandbox) TRY_VOID(ResolveOut(parsed.guest_writable, &request.out_dir));
+  spec.blocks.front().language = options.lang;
+  spec.args = options.words;
+  spec.args.insert(spec.args.end(), options.args.begin(), options.args.end());
+  spec.list_files = run.rendering != Rendering::kPlain;
+  spec.out_dir = options.out.value_or("");
+  if (Confines(run.spec.executor) || run.spec.policy.jail) TRY_VOID(ResolveOut(parsed.guest_writable, &spec.out_dir));
   for (const std::string& text : options.files) {
-    TRY(executor::InputFile file, ReadInputFile(text, parsed.guest_writable));
-    request.files.push_back(std::move(file));
+    TRY(InputFile file, ReadInputFile(text, parsed.guest_writable));
+    spec.files.push_back(std::move(file));
   }
-  TRY_VOID(ReadCode(options, parsed.guest_writable, &request));
-  TRY(request.standard_input, PassedInput(options));
+  TRY_VOID(ReadCode(options, parsed.guest_writable, &spec));
+  TRY(run.standard_input, PassedInput(options));
+  if (run.standard_input) spec.stdin_fd = run.standard_input.get();
   return run;
 }
 

@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/unique_fd.h"
+#include "cella/run.h"
+#include "cli/package_options.h"
 #include "cli/policy_options.h"
-#include "executor/executor.h"
 
 namespace CLI {
 class App;
@@ -18,21 +20,24 @@ namespace cella::cli {
 enum class Rendering { kPlain, kJson, kEvents };
 
 struct RunOptions {
-  PolicyOptions policy;
+  TypedKeys policy;
+  PackageOptions packages;
   std::string file, code, lang;
   bool has_code = false;
   std::optional<std::string> out;
   std::vector<std::string> files;
   bool json = false, events = false, summary = false;
-  std::vector<std::string> args;
+  std::vector<std::string> words;  // behind FILE
+  std::vector<std::string> args;   // behind --
 };
 
 // Declares the options on the subcommand.
 void DeclareRunOptions(CLI::App& command, RunOptions* options);
 
 struct ParsedRun {
-  executor::RunRequest request;
-  ExecutorKind executor = ExecutorKind::kSandbox;
+  RunSpec run;
+  SessionSpec spec;
+  UniqueFd standard_input;  // what `run` reads; empty: nothing
   Rendering rendering = Rendering::kPlain;
   bool summary = false;
   bool cap_plain_output = false;

@@ -9,6 +9,7 @@
 #include "async/task.h"
 #include "cella/outcome.h"
 #include "cli/policy_options.h"
+#include "engine/taskweaver.h"
 #include "server/config_reader.h"
 #include "server/config_render.h"
 #include "server/serve.h"
@@ -23,7 +24,16 @@ struct Loaded {
 
 Result<Loaded> LoadConfig(const ServeCommandOptions& options) {
   Loaded loaded;
-  if (options.config) {
+  if (options.token_fd && (options.token_file || options.no_auth)) {
+    return Err(ErrorCode::kInvalid, "give one of --token-fd, --token-file and --no-auth");
+  }
+  if (options.config && options.config->ends_with(".json")) {
+    // TaskWeaver's: the file is the operator's permission for the executor that it names.
+    TRY(const engine::TaskWeaver read, engine::ReadTaskWeaver(*options.config));
+    loaded.config.allow.executors.push_back(read.executor);
+    loaded.config.defaults.executor = read.executor;
+    read.Apply(&loaded.config.defaults.policy);
+  } else if (options.config) {
     TRY(loaded.config, server::ReadConfig(*options.config));
   }
   server::ConfigOverrides overrides;
@@ -34,6 +44,7 @@ Result<Loaded> LoadConfig(const ServeCommandOptions& options) {
   overrides.tls_key = options.tls_key;
   overrides.log_level = options.log_level;
   overrides.no_auth = options.no_auth;
+  overrides.insecure_http = options.insecure_http;
   std::array<char, 4096> here = {};
   overrides.directory = getcwd(here.data(), here.size()) == nullptr ? "/" : here.data();
   TRY_VOID(server::ApplyOverrides(overrides, &loaded.config));
@@ -65,7 +76,8 @@ Over TCP every client needs a token:
 SIGTERM drains: no new runs, those that are on get a grace, then it ends.)");
   command.add_option("--listen", o->listen, "unix:PATH or HOST:PORT; port 0 finds a free one (repeatable)")
       ->allow_extra_args(false);
-  OptionalText(command, "--config", &o->config, "Configuration file (cella.toml); options win over it");
+  OptionalText(command, "--config", &o->config,
+               "Configuration file (cella.toml, or a taskweaver_config.json); options win over it");
   OptionalText(command, "--state-dir", &o->state_dir, "Where the registry and the logs of runs are kept");
   OptionalText(command, "--token-file", &o->token_file, "Tokens of the clients, as 'cella token' writes them");
   OptionalText(command, "--tls-certificate", &o->tls_certificate, "Serve TCP with TLS: the certificate (PEM)");
@@ -73,7 +85,13 @@ SIGTERM drains: no new runs, those that are on get a grace, then it ends.)");
   OptionalText(command, "--log-level", &o->log_level, "error, warning, info or debug");
   command.add_option("--exit-with", o->exit_with, "End when this process (PID) does, without a grace")
       ->check(CLI::PositiveNumber);
+  command
+      .add_option("--token-fd", o->token_fd,
+                  "Read the tokens from this inherited descriptor; then every client needs one, also on Unix sockets")
+      ->check(CLI::NonNegativeNumber);
   command.add_flag("--no-auth", o->no_auth, "Let everybody in who reaches it; loopback addresses only");
+  command.add_flag("--insecure-http", o->insecure_http,
+                   "Listen without TLS on addresses that other machines can reach");
   command.add_flag("--check-config", o->check_config, "Print the configuration as it holds, and end");
 }
 
@@ -89,6 +107,7 @@ int ServeCommand(const ServeCommandOptions& options) {
   serve.config = std::move(loaded->config);
   serve.token_file_named = loaded->token_file_named;
   serve.exit_with = options.exit_with;
+  serve.token_fd = options.token_fd;
   auto served = loop.Run(server::Serve(loop, std::move(serve)));
   return served ? 0 : Fail(served.error());
 }

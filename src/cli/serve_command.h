@@ -14,8 +14,9 @@ namespace cella::cli {
 struct ServeCommandOptions {
   std::vector<std::string> listen;
   std::optional<std::string> config, state_dir, token_file, tls_certificate, tls_key, log_level;
-  std::optional<int> exit_with;
+  std::optional<int> exit_with, token_fd;
   bool no_auth = false;
+  bool insecure_http = false;
   bool check_config = false;
 };
 

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "cella/outcome.h"
@@ -20,6 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Action = SessionOptions::Action;
 
+constexpr size_t kPage = 1000;  // the most that the server gives at once
 constexpr uint64_t kMaxUpload = uint64_t{64} << 20;
 
 std::string Variable(const char* name) {
@@ -47,6 +49,12 @@ Error RefusalOf(const http::ClientResponse& response) {
   return {response.status == 404 ? ErrorCode::kNotFound : ErrorCode::kInvalid, words, 0};
 }
 
+// Also as the code in a jail or container names it: /workspace/x.
+std::string InWorkspace(const std::string& path) {
+  constexpr std::string_view kInside = "/workspace/";
+  return path.starts_with(kInside) ? path.substr(kInside.size()) : path;
+}
+
 class SessionClient {
  public:
   SessionClient(async::Loop& loop, http::Url url, const SessionOptions& options)
@@ -58,16 +66,24 @@ class SessionClient {
       case Action::kNew: co_return co_await New();
       case Action::kList: co_return co_await List();
       case Action::kRun: co_return co_await RunCode(base + "/runs");
+      case Action::kRuns: co_return co_await Runs(base + "/runs");
       case Action::kRemove: co_return co_await Quiet("DELETE", base, "");
       case Action::kCancel: co_return co_await Quiet("POST", base + "/runs/" + options_.run + "/cancel", "");
       case Action::kFiles: co_return co_await Files(base + "/files?path=" + Escape(options_.remote));
-      case Action::kGet: co_return co_await Get(base + "/files/" + Escape(options_.remote));
-      case Action::kPut: co_return co_await Put(base + "/files/" + Escape(options_.remote));
+      case Action::kGet: co_return co_await Get(base + "/files/" + Escape(InWorkspace(options_.remote)));
+      case Action::kPut: co_return co_await Put(base + "/files/" + Escape(InWorkspace(options_.remote)));
     }
     co_return 0;
   }
 
  private:
+  // Of a parameter.
+  static std::string EscapeAll(const std::string& value) {
+    std::string text = Escape(value);
+    for (size_t at = 0; (at = text.find('/', at)) != std::string::npos;) text.replace(at, 1, "%2F");
+    return text;
+  }
+
   static std::string Escape(const std::string& path) {
     std::string text;
     for (char c : path) {
@@ -105,20 +121,54 @@ class SessionClient {
     co_return 0;
   }
 
-  async::Task<Result<int>> List() {
-    auto answer = co_await Ask("GET", "/v1/sessions", "");
-    if (!answer) co_return std::unexpected(std::move(answer.error()));
-    for (const Json& session : (*answer)["sessions"]) {
-      if (options_.json) {
-        std::printf("%s\n", session.dump().c_str());
-      } else {
-        const std::string name = session["name"].is_string() ? session["name"].get<std::string>() : "";
-        std::printf("%-36s %-8s %-8s %s\n", session.value("id", "").c_str(), session.value("status", "").c_str(),
-                    session.value("executor", "").c_str(), name.c_str());
+  using Show = std::function<void(const Json&)>;
+
+  // Every item of a list that comes in pages. `target` may have parameters.
+  async::Task<Result<int>> EachItem(std::string target, const char* list, const Show& show) {
+    const char joint = target.find('?') == std::string::npos ? '?' : '&';
+    for (std::string after;;) {
+      std::string page = fmt::format("{}{}limit={}", target, joint, kPage);
+      if (!after.empty()) page += "&after=" + EscapeAll(after);
+      auto answer = co_await Ask("GET", std::move(page), "");
+      if (!answer) co_return std::unexpected(std::move(answer.error()));
+      for (const Json& item : (*answer)[list]) show(item);
+      const Json next = answer->value("next", Json());
+      if (!next.is_string()) {
+        if (!answer->value("complete", true)) {
+          std::fputs("cella: the directory holds more than the server lists\n", stderr);
+        }
+        co_return 0;
       }
+      // A server that does not go on would be asked for ever.
+      if (next.get_ref<const std::string&>() == after) co_return Err(ErrorCode::kInternal, "the list does not end");
+      after = next.get<std::string>();
     }
-    co_return 0;
   }
+
+  static std::string TextOf(const Json& item, const char* key) {
+    const Json value = item.value(key, Json());
+    return value.is_string() ? value.get<std::string>() : value.is_number() ? value.dump() : "";
+  }
+
+  async::Task<Result<int>> List() {
+    const Show show = [this](const Json& session) {
+      if (options_.json) return PrintLine(session);
+      fmt::print("{:<36} {:<8} {:<8} {}\n", TextOf(session, "id"), TextOf(session, "status"),
+                 TextOf(session, "executor"), TextOf(session, "name"));
+    };
+    co_return co_await EachItem("/v1/sessions", "sessions", show);
+  }
+
+  async::Task<Result<int>> Runs(std::string target) {
+    const Show show = [this](const Json& run) {
+      if (options_.json) return PrintLine(run);
+      fmt::print("{:<36} {:<10} {:>4} {}\n", TextOf(run, "id"), TextOf(run, "status"), TextOf(run, "exit_code"),
+                 TextOf(run, "language"));
+    };
+    co_return co_await EachItem(std::move(target), "runs", show);
+  }
+
+  static void PrintLine(const Json& json) { fmt::print("{}\n", json.dump()); }
 
   Result<std::string> Code() const {
     if (options_.code) return *options_.code;
@@ -152,30 +202,34 @@ class SessionClient {
       auto line = co_await client_.NextLine();
       if (!line) co_return std::unexpected(std::move(line.error()));
       if (!*line) co_return exit_code;
-      Show(Json::parse(**line, nullptr, false), &exit_code);
+      ShowEvent(Json::parse(**line, nullptr, false), &exit_code);
     }
   }
 
-  static void Show(const Json& event, int* exit_code) {
+  // All of it, also behind a NUL.
+  static void Write(const std::string& text, FILE* file) { (void)std::fwrite(text.data(), 1, text.size(), file); }
+
+  static void ShowEvent(const Json& event, int* exit_code) {
     if (!event.is_object()) return;
     const std::string type = event.value("type", "");
-    if (type == "stdout" || type == "value") std::fputs(event.value("text", "").c_str(), stdout);
-    if (type == "value") std::fputc('\n', stdout);
-    if (type == "stderr") std::fputs(event.value("text", "").c_str(), stderr);
-    if (type == "error") std::fputs(event.value("traceback", "").c_str(), stderr);
+    if (type == "stdout" || type == "value") Write(event.value("text", ""), stdout);
+    if (type == "value") Write("\n", stdout);
+    if (type == "stderr") Write(event.value("text", ""), stderr);
+    if (type == "error") Write(event.value("traceback", ""), stderr);
     std::fflush(stdout);
+    if (type == "truncated") {
+      fmt::print(stderr, "cella: {} bytes of {} were dropped here, beyond the session's limit of output\n",
+                 event.value("dropped", uint64_t{0}), event.value("stream", ""));
+    }
     if (type == "finished") *exit_code = event.value("exit_code", kExitRejected);
   }
 
   async::Task<Result<int>> Files(std::string target) {
-    auto answer = co_await Ask("GET", std::move(target), "");
-    if (!answer) co_return std::unexpected(std::move(answer.error()));
-    for (const Json& file : (*answer)["files"]) {
+    const Show show = [](const Json& file) {
       const bool directory = file.value("type", "") == "directory";
-      std::printf("%12llu %s%s\n", static_cast<unsigned long long>(file.value("size", uint64_t{0})),
-                  file.value("name", "").c_str(), directory ? "/" : "");
-    }
-    co_return 0;
+      fmt::print("{:>12} {}{}\n", file.value("size", uint64_t{0}), file.value("name", ""), directory ? "/" : "");
+    };
+    co_return co_await EachItem(std::move(target), "files", show);
   }
 
   async::Task<Result<int>> Get(std::string target) {
@@ -247,6 +301,8 @@ void DeclareSessionOptions(CLI::App& command, SessionOptions* o) {
   OptionalText(*run, "-l,--lang", &o->language, "Its language (python)");
   OptionalText(*run, "--timeout", &o->timeout, "End it after so long");
   run->add_flag("--json", o->json, "Print the Result");
+  with_session(add("runs", "List the runs of a session, with their ids", Action::kRuns))
+      ->add_flag("--json", o->json, "Print JSON lines");
   with_session(add("rm", "End a session", Action::kRemove));
   with_session(add("files", "List files of a session", Action::kFiles))->add_option("PATH", o->remote, "A directory");
   CLI::App* get = with_session(add("get", "Download a file", Action::kGet));

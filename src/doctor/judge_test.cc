@@ -63,7 +63,7 @@ const Check& Named(const Report& report, std::string_view name) {
   return none;
 }
 
-TEST(JudgeTest, HealthyMachineHasNothingToFix) {
+TEST(JudgeTest, HealthyMachineHasNoFixes) {
   Report report = Judge(Healthy());
   EXPECT_TRUE(report.sandbox);
   EXPECT_EQ(report.version, "1.2.3");
@@ -91,7 +91,7 @@ TEST(JudgeTest, UbuntuGetsAProfileForTheInstalledLauncher) {
   }
 }
 
-TEST(JudgeTest, UbuntuWithAProfileIsFine) {
+TEST(JudgeTest, UbuntuWithAProfileIsOk) {
   Facts facts = Refusing(BasisStage::kMapIds, EPERM);
   facts.host.apparmor_restrict_userns = 1;
   facts.proof = Healthy().proof;
@@ -125,7 +125,7 @@ TEST(JudgeTest, ProfileQuotesUnusualPaths) {
   EXPECT_THAT(AppArmorProfile("/home/a b/{x}/cella-launch"), HasSubstr("\"/home/a b/\\{x\\}/cella-launch\" flags"));
 }
 
-TEST(JudgeTest, DebianSwitchIsRecognised) {
+TEST(JudgeTest, RecognisesDebiansNamespaceSwitch) {
   Facts facts = Refusing(BasisStage::kUserNamespace, EPERM);
   facts.host.unprivileged_userns_clone = 0;
   Check check = JudgeUserNamespaces(facts);
@@ -133,7 +133,7 @@ TEST(JudgeTest, DebianSwitchIsRecognised) {
   EXPECT_THAT(check.fix, HasSubstr("sysctl -w kernel.unprivileged_userns_clone=1"));
 }
 
-TEST(JudgeTest, ZeroNamespacesAllowedIsRecognised) {
+TEST(JudgeTest, RecognisesZeroAllowedNamespaces) {
   Facts facts = Refusing(BasisStage::kUserNamespace, ENOSPC);
   facts.host.max_user_namespaces = 0;
   Check check = JudgeUserNamespaces(facts);
@@ -141,7 +141,7 @@ TEST(JudgeTest, ZeroNamespacesAllowedIsRecognised) {
   EXPECT_THAT(check.fix, HasSubstr("sysctl -w user.max_user_namespaces="));
 }
 
-TEST(JudgeTest, ContainerIsToldItsEnginesOptionEvenOnAnUbuntuHost) {
+TEST(JudgeTest, ContainerGetsTheEnginesOptionEvenOnAnUbuntuHost) {
   Facts facts = Refusing(BasisStage::kUserNamespace, EPERM);
   facts.host.container = "docker";
   facts.host.seccomp_filtered = true;
@@ -153,7 +153,7 @@ TEST(JudgeTest, ContainerIsToldItsEnginesOptionEvenOnAnUbuntuHost) {
   EXPECT_THAT(JudgeUserNamespaces(facts).fix, HasSubstr("seccompProfile: {type: Unconfined}"));
 }
 
-TEST(JudgeTest, UnfilteredContainerOnAnUbuntuHostHearsOfBothReasons) {
+TEST(JudgeTest, UnfilteredContainerOnAnUbuntuHostGetsBothReasons) {
   Facts facts = Refusing(BasisStage::kMapIds, EPERM);
   facts.host.container = "docker";
   facts.host.apparmor_restrict_userns = 1;
@@ -162,7 +162,7 @@ TEST(JudgeTest, UnfilteredContainerOnAnUbuntuHostHearsOfBothReasons) {
   EXPECT_THAT(check.fix, HasSubstr("--security-opt apparmor=unconfined"));
 }
 
-TEST(JudgeTest, ChrootFilterAndOldKernelAreToldApart) {
+TEST(JudgeTest, DistinguishesChrootFilterAndOldKernel) {
   Facts facts = Refusing(BasisStage::kUserNamespace, EPERM);
   EXPECT_THAT(JudgeUserNamespaces(facts).fix, HasSubstr("SELinux"));
   facts.host.seccomp_filtered = true;
@@ -172,7 +172,7 @@ TEST(JudgeTest, ChrootFilterAndOldKernelAreToldApart) {
   EXPECT_THAT(JudgeUserNamespaces(Refusing(BasisStage::kUserNamespace, EINVAL)).fix, HasSubstr("CONFIG_USER_NS"));
 }
 
-TEST(JudgeTest, WhatCouldNotBeTriedIsNotReportedAsMissing) {
+TEST(JudgeTest, UntestedMechanismIsNotReportedAsMissing) {
   Report report = Judge(Refusing(BasisStage::kUserNamespace, EPERM));
   for (const char* name : {"namespaces", "proc", "overlayfs"}) {
     EXPECT_EQ(Named(report, name).status, CheckStatus::kInfo) << name;
@@ -190,7 +190,7 @@ TEST(JudgeTest, MissingNamespaceNamesItsKernelOption) {
   EXPECT_THAT(check.fix, HasSubstr("CONFIG_NET_NS=y"));
 }
 
-TEST(JudgeTest, FilteredClone3IsTheContainersDoing) {
+TEST(JudgeTest, FilteredClone3IsAttributedToTheContainer) {
   Facts facts = Healthy();
   facts.proof.ok = false;
   facts.host.container = "docker";
@@ -211,7 +211,7 @@ TEST(JudgeTest, MaskedProcDegradesAndNamesTheOption) {
   EXPECT_THAT(Named(report, "proc").fix, HasSubstr("systempaths=unconfined"));
 }
 
-TEST(JudgeTest, KernelHasAFloorAndAZoneBelowIt) {
+TEST(JudgeTest, KernelBelowTheMinimumIsMissingOrDegraded) {
   HostFacts host;
   host.kernel_release = "4.18.0-553.el8";
   EXPECT_EQ(JudgeKernel(host).status, CheckStatus::kMissing);
@@ -233,7 +233,7 @@ TEST(JudgeTest, OtherArchitecturesAreRefused) {
   EXPECT_EQ(JudgeArchitecture(host).status, CheckStatus::kMissing);
 }
 
-TEST(JudgeTest, LandlockOffAtBootGetsTheWholeParameter) {
+TEST(JudgeTest, LandlockOffAtBootGetsTheCompleteLsmParameter) {
   HostFacts host;
   host.landlock_error = EOPNOTSUPP;
   host.lsm = "lockdown,capability,yama,apparmor";
@@ -246,7 +246,7 @@ TEST(JudgeTest, LandlockOffAtBootGetsTheWholeParameter) {
   EXPECT_THAT(JudgeLandlock(host).detail, HasSubstr("seccomp filter"));
 }
 
-TEST(JudgeTest, WithoutCgroupsLimitsHaveOtherMechanisms) {
+TEST(JudgeTest, WithoutCgroupsOtherMechanismsAreReported) {
   Facts facts = Healthy();
   facts.cgroup = {.reason = "start it in a delegated scope: systemd-run --user --scope -p Delegate=yes cella …"};
   Report report = Judge(facts);
@@ -257,7 +257,7 @@ TEST(JudgeTest, WithoutCgroupsLimitsHaveOtherMechanisms) {
   EXPECT_THAT(check.fix, HasSubstr("systemd-run --user --scope"));
 }
 
-TEST(JudgeTest, LackingProcessorsAreDelegatedBySystemd) {
+TEST(JudgeTest, MissingCpuControllerGetsASystemdFix) {
   Facts facts = Healthy();
   facts.cgroup.cpu = false;
   facts.cgroup.reason = "The kernel offers no cgroup controller for cpu here; mount or enable it.";
@@ -267,7 +267,7 @@ TEST(JudgeTest, LackingProcessorsAreDelegatedBySystemd) {
   EXPECT_THAT(check.fix, HasSubstr("user@.service.d/delegate.conf"));
 }
 
-TEST(JudgeTest, SwapMattersOnlyWhereThereIsSomeAndItIsNotCounted) {
+TEST(JudgeTest, SwapIsReportedOnlyIfPresentAndNotCounted) {
   Facts facts = Healthy();
   EXPECT_EQ(JudgeSwap(facts).status, CheckStatus::kOk);
   facts.host.swap_bytes = uint64_t{1} << 30;
@@ -288,7 +288,7 @@ TEST(JudgeTest, IdmappedMountsConcernRootOnly) {
   EXPECT_EQ(JudgeIdmap(facts).status, CheckStatus::kOk);
 }
 
-TEST(JudgeTest, EngineThatAnswersWinsOverOneThatRefuses) {
+TEST(JudgeTest, AnsweringEngineIsPreferredToARefusingOne) {
   std::vector<EngineAddress> addresses = {{.engine = "docker", .address = "/var/run/docker.sock", .error = EACCES},
                                           {.engine = "podman", .address = "/run/podman/podman.sock", .error = ENOENT}};
   Check docker = JudgeEngine("docker", addresses);
@@ -300,7 +300,7 @@ TEST(JudgeTest, EngineThatAnswersWinsOverOneThatRefuses) {
   EXPECT_EQ(JudgeEngine("docker", addresses).detail, "/run/user/1000/docker.sock");
 }
 
-TEST(JudgeTest, MissingLanguageIsNoFault) {
+TEST(JudgeTest, MissingLanguageIsInfo) {
   Facts facts = Healthy();
   facts.languages = {{.name = "ruby", .install = "install it with: sudo apt install ruby"},
                      {.name = "go", .program = "/usr/bin/go", .version = "1.22.1"}};
@@ -311,7 +311,7 @@ TEST(JudgeTest, MissingLanguageIsNoFault) {
   EXPECT_EQ(Named(report, "language:go").detail, "1.22.1 (/usr/bin/go)");
 }
 
-TEST(JudgeTest, WithNothingToRunTheMechanismsDecide) {
+TEST(JudgeTest, WithoutAProofTheMechanismsDecide) {
   Facts facts = Healthy();
   facts.proof = {};
   EXPECT_TRUE(Judge(facts).sandbox);
@@ -349,7 +349,7 @@ TEST(ProofTest, KeepsTheMessageOfARefusal) {
   EXPECT_EQ(proof.message, "no namespaces");
 }
 
-TEST(ProofTest, SurvivesNonsense) {
+TEST(ProofTest, RejectsMalformedOutput) {
   for (const char* text : {"", "[]", "{", "{}", R"({"status":7,"isolation":[]})"}) {
     ProofFacts proof = ReadProof(text);
     EXPECT_TRUE(proof.tried && !proof.ok) << text;

@@ -5,7 +5,7 @@
 namespace cella::doctor {
 namespace {
 
-TEST(KernelVersionTest, ReadsReleasesOfDistributions) {
+TEST(KernelVersionTest, ParsesReleasesOfDistributions) {
   EXPECT_EQ(ParseKernelVersion("6.1.0-18-amd64"), (KernelVersion{6, 1}));
   EXPECT_EQ(ParseKernelVersion("5.14.0-427.el9.x86_64"), (KernelVersion{5, 14}));
   EXPECT_EQ(ParseKernelVersion("6.9-rc3"), (KernelVersion{6, 9}));
@@ -13,13 +13,13 @@ TEST(KernelVersionTest, ReadsReleasesOfDistributions) {
   EXPECT_EQ(ParseKernelVersion("5.15.153.1-microsoft-standard-WSL2"), (KernelVersion{5, 15}));
 }
 
-TEST(KernelVersionTest, RefusesWhatIsNoRelease) {
+TEST(KernelVersionTest, RejectsMalformedRelease) {
   for (const char* text : {"", "6", "6.", "linux", ".1", "-1.2", "6.-1"}) {
     EXPECT_FALSE(ParseKernelVersion(text)) << text;
   }
 }
 
-TEST(KernelVersionTest, ComparesAsNumbers) {
+TEST(KernelVersionTest, ComparesNumerically) {
   EXPECT_LT(*ParseKernelVersion("5.4.0"), kSupportedKernel);
   EXPECT_LT(*ParseKernelVersion("5.13.19"), kSupportedKernel);
   EXPECT_GE(*ParseKernelVersion("5.14.0"), kSupportedKernel);

@@ -10,10 +10,10 @@
 #include <thread>
 
 #include "doctor/host_probe.h"
-#include "language/ask.h"
 #include "language/plan.h"
 #include "language/python_answer.h"
 #include "language/python_search.h"
+#include "language/tool_query.h"
 #include "language/visible.h"
 #include "os/io.h"
 
@@ -53,10 +53,15 @@ LanguageFact Find(const LanguageTable& table, const Language& language, HostEnv 
     fact.version = plan->python->version;
     return fact;
   }
-  language::Question question = language::QuestionFor(host, {fact.program});
-  question.timeout = kVersionLimit;
-  std::ranges::move(VersionArguments(language), std::back_inserter(question.argv));
-  if (auto answer = language::Ask(question)) fact.version = VersionIn(*answer);
+  if (!host.asker) return fact;
+  // It sees what it would see in a run.
+  language::ToolQuery query{.argv = {fact.program},
+                            .env = language::CleanEnvironment(plan->path_dirs),
+                            .visible = std::move(plan->visible),
+                            .etc = std::move(plan->etc),
+                            .timeout = kVersionLimit};
+  std::ranges::move(VersionArguments(language), std::back_inserter(query.argv));
+  if (auto answer = host.asker->AskProgram(query)) fact.version = VersionIn(*answer);
   return fact;
 }
 

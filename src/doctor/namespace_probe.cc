@@ -13,7 +13,7 @@
 
 #include "base/unique_fd.h"
 #include "doctor/child.h"
-#include "jail/id_map.h"
+#include "jail/kernel_file.h"
 #include "jail/steps.h"
 #include "jail/sys.h"
 #include "os/io.h"

@@ -43,20 +43,20 @@ TEST(KernelProbeTest, LeavesNothingBehind) {
   EXPECT_EQ(errno, ECHILD);
 }
 
-TEST(KernelProbeTest, TriesTheRestOnlyOnAWorkingBasis) {
+TEST(KernelProbeTest, TriesFurtherMechanismsOnlyIfNamespacesWork) {
   KernelAttempts kernel = TryKernel(CurrentBuilder(), "/tmp");
   EXPECT_EQ(kernel.pid.tried, kernel.basis.ok());
   EXPECT_EQ(kernel.together.tried, kernel.basis.ok());
   EXPECT_EQ(kernel.proc.tried, kernel.together.ok());
 }
 
-TEST(ChildTest, OneThatHangsIsKilledInTime) {
+TEST(ChildTest, HangingChildIsKilledAtTheDeadline) {
   Clock::time_point start = Clock::now();
   EXPECT_FALSE(RunInChild([] { pause(); }, 50ms));
   EXPECT_LT(Clock::now() - start, 5s);
 }
 
-TEST(ChildTest, KeepsWhatACrashedChildWrote) {
+TEST(ChildTest, KeepsOutputOfACrashedChild) {
   SharedMemory<int> shared;
   ASSERT_NE(shared.get(), nullptr);
   EXPECT_FALSE(RunInChild(
@@ -70,21 +70,21 @@ TEST(ChildTest, KeepsWhatACrashedChildWrote) {
   EXPECT_EQ(*shared.get(), 8);
 }
 
-TEST(HostProbeTest, KnowsTheKernelItRunsOn) {
+TEST(HostProbeTest, ReadsTheRunningKernelsVersion) {
   HostFacts host = ObserveHost({"container=lxc"});
   EXPECT_FALSE(host.kernel_release.empty());
   EXPECT_FALSE(host.machine.empty());
   EXPECT_FALSE(host.container.empty());
 }
 
-TEST(HostProbeTest, LooksUpWholeNames) {
+TEST(HostProbeTest, MatchesWholeNames) {
   std::vector<std::string> environment = {"PATHS=x", "PATH=/bin", "EMPTY="};
   EXPECT_EQ(Lookup(environment, "PATH"), "/bin");
   EXPECT_EQ(Lookup(environment, "EMPTY"), "");
   EXPECT_EQ(Lookup(environment, "PAT"), "");
 }
 
-TEST(EngineProbeTest, TellsAListenerFromALeftoverFile) {
+TEST(EngineProbeTest, DistinguishesListenerFromLeftoverSocketFile) {
   char directory[] = "/tmp/cella-doctor-XXXXXX";
   ASSERT_NE(mkdtemp(directory), nullptr);
   std::string path = std::string(directory) + "/docker.sock";

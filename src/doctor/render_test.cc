@@ -31,7 +31,7 @@ TEST(RenderJsonTest, HasTheDocumentedShape) {
                                   "\n");
 }
 
-TEST(RenderJsonTest, ReplacesWhatIsNotUtf8) {
+TEST(RenderJsonTest, ReplacesInvalidUtf8) {
   Report report = Sample();
   report.checks[0].detail = "/tmp/\xff";
   auto json = nlohmann::json::parse(RenderJson(report), nullptr, false);
@@ -52,7 +52,7 @@ TEST(RenderTableTest, AlignsAndIndentsFixes) {
             "cella 1.2.3: The sandbox runs here; 1 degraded.\n");
 }
 
-TEST(RenderTableTest, WrapsProseButNeverCommands) {
+TEST(RenderTableTest, WrapsProseButNotCommands) {
   Report report = Sample();
   report.checks[0].detail = std::string(30, 'a') + " " + std::string(30, 'b');
   std::string command = "  " + std::string(200, 'x') + " " + std::string(50, 'y');
@@ -62,18 +62,18 @@ TEST(RenderTableTest, WrapsProseButNeverCommands) {
   EXPECT_THAT(text, HasSubstr(command));
 }
 
-TEST(RenderTableTest, ColoursOnlyWhenAsked) {
+TEST(RenderTableTest, ColoursOnlyIfRequested) {
   EXPECT_THAT(RenderTable(Sample(), {}), Not(HasSubstr("\x1b")));
   EXPECT_THAT(RenderTable(Sample(), {.colours = Colours::kOn}), HasSubstr("\x1b[33mdegraded\x1b[0m"));
 }
 
-TEST(RenderTableTest, ControlCharactersDoNotReachTheTerminal) {
+TEST(RenderTableTest, RemovesControlCharacters) {
   Report report = Sample();
   report.checks[0].detail = "evil\x1b[2J";
   EXPECT_THAT(RenderTable(report, {}), HasSubstr("evil?[2J"));
 }
 
-TEST(RenderTableTest, SaysThatItCannotRun) {
+TEST(RenderTableTest, ReportsThatTheSandboxCannotRun) {
   Report report = Sample();
   report.sandbox = false;
   EXPECT_THAT(RenderTable(report, {}), HasSubstr("cannot run here"));

@@ -7,7 +7,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(AddressTest, ReadsWhatItPrints) {
+TEST(AddressTest, RoundTrips) {
   for (const char* text : {"unix:/run/cella.sock", "unix:relative", "127.0.0.1:8080", "[::1]:8080", "localhost:0"}) {
     auto address = ParseAddress(text);
     ASSERT_TRUE(address) << text;
@@ -16,16 +16,16 @@ TEST(AddressTest, ReadsWhatItPrints) {
   }
 }
 
-TEST(AddressTest, AnEmptyHostIsLoopback) { EXPECT_EQ(ParseAddress(":0")->ToString(), "127.0.0.1:0"); }
+TEST(AddressTest, EmptyHostIsLoopback) { EXPECT_EQ(ParseAddress(":0")->ToString(), "127.0.0.1:0"); }
 
-TEST(AddressTest, RefusesATooLongSocketPathAndTellsTheLimit) {
+TEST(AddressTest, RejectsTooLongSocketPathAndNamesTheLimit) {
   EXPECT_TRUE(ParseAddress("unix:/" + std::string(kMaxSocketPath - 1, 'x')));
   auto address = ParseAddress("unix:/" + std::string(kMaxSocketPath, 'x'));
   ASSERT_FALSE(address);
   EXPECT_THAT(address.error().message, HasSubstr("has 108 bytes; Linux allows 107"));
 }
 
-TEST(AddressTest, RefusesWhatIsNoAddress) {
+TEST(AddressTest, RejectsMalformedAddress) {
   for (std::string text :
        {"", "unix:", "localhost", "localhost:", "localhost:x", "localhost:65536", "localhost:-1", "localhost:1x",
         "::1:8080", "[::1]", "[::1]:", "[::zz]:1", "[localhost]:1", "a b:1", "a/b:1"}) {
@@ -34,7 +34,7 @@ TEST(AddressTest, RefusesWhatIsNoAddress) {
   EXPECT_FALSE(ParseAddress(std::string_view("unix:a\0b", 8)));
 }
 
-TEST(AddressTest, KnowsWhatStaysOnThisMachine) {
+TEST(AddressTest, RecognisesLocalAddresses) {
   for (const char* text : {"unix:/x", "127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"}) {
     EXPECT_TRUE(IsLocal(*ParseAddress(text))) << text;
   }

@@ -47,6 +47,30 @@ Result<std::string> FormatRequest(const Url& url, const ClientRequest& request) 
   return head;
 }
 
+class OwnedStream final : public UpgradedStream {
+ public:
+  // `input` was read behind the head.
+  OwnedStream(std::unique_ptr<Stream> stream, InputBuffer input)
+      : stream_(std::move(stream)), input_(std::move(input)) {}
+
+  Task<Result<size_t>> Read(std::span<char> buffer) override {
+    if (!input_.empty()) {
+      const size_t size = input_.bytes().copy(buffer.data(), buffer.size());
+      input_.Consume(size);
+      co_return size;
+    }
+    co_return co_await stream_->Read(buffer);
+  }
+  Task<Status> Write(std::string_view bytes, std::chrono::nanoseconds patience) override {
+    co_return co_await stream_->Write({bytes, {}, {}}, patience);
+  }
+  void Kill() override { stream_->Kill(Stream::Manner::kPlain); }
+
+ private:
+  std::unique_ptr<Stream> stream_;
+  InputBuffer input_;
+};
+
 }  // namespace
 
 std::string Url::ToString() const {
@@ -100,12 +124,16 @@ class Client::Impl {
   Task<Result<ClientResponse>> Fetch(const ClientRequest& request);
   Task<Result<std::optional<std::string>>> NextLine();
   Task<Result<std::string>> NextBytes();
+  Task<Result<Upgraded>> Upgrade(const ClientRequest& request);
 
  private:
+  enum class Expected { kAnswer, kUpgrade };
+  Task<Result<ClientResponse>> Exchange(const ClientRequest& request, Expected expected);
+  Task<Result<ClientResponse>> ReadBody(ClientResponse response);
   Task<Status> Connect();
   Task<Result<UniqueFd>> ConnectSocket();
   Task<Status> Shake();
-  Task<Result<ClientResponse>> ReadHead(bool no_body);
+  Task<Result<ClientResponse>> ReadHead(bool no_body, Expected expected);
   Task<Status> ReadMore(size_t capacity);
   Task<Result<std::string_view>> NextPiece();
   Error Explain(Error error) const;
@@ -153,7 +181,7 @@ Task<Result<UniqueFd>> Client::Impl::ConnectSocket() {
 }
 
 Task<Status> Client::Impl::Shake() {
-  CO_TRY(Tls tls, Tls::ForClient(options_.ca_file));
+  CO_TRY(Tls tls, Tls::ForClient(options_.ca_file, options_.certificate));
   CO_TRY(TlsSession session, TlsSession::Connect(tls, stream_->fd(), url_.address.host));
   auto shaken =
       co_await async::WithDeadline(stream_->Handshake(std::move(session)), Clock::now() + options_.connect_timeout);
@@ -194,7 +222,7 @@ Task<Status> Client::Impl::ReadMore(size_t capacity) {
   co_return Err(ErrorCode::kClosed, "the connection to {} ended before the answer was complete", url_.ToString());
 }
 
-Task<Result<ClientResponse>> Client::Impl::ReadHead(bool no_body) {
+Task<Result<ClientResponse>> Client::Impl::ReadHead(bool no_body, Expected expected) {
   size_t looked_at = 0;
   for (;;) {
     CO_TRY(size_t length, FindHead(input_.bytes(), looked_at));
@@ -208,7 +236,8 @@ Task<Result<ClientResponse>> Client::Impl::ReadHead(bool no_body) {
     input_.Consume(length);
     looked_at = 0;
     CO_TRY_VOID(parser_.ParseHead(head_, no_body ? Parser::Body::kNone : Parser::Body::kByHead));
-    if (parser_.status() >= 200) break;  // else an interim answer
+    const bool switches = parser_.status() == 101 && expected == Expected::kUpgrade;
+    if (parser_.status() >= 200 || switches) break;  // else an interim answer
   }
   ClientResponse response;
   response.status = parser_.status();
@@ -217,6 +246,10 @@ Task<Result<ClientResponse>> Client::Impl::ReadHead(bool no_body) {
 }
 
 Task<Result<ClientResponse>> Client::Impl::Start(const ClientRequest& request) {
+  return Exchange(request, Expected::kAnswer);
+}
+
+Task<Result<ClientResponse>> Client::Impl::Exchange(const ClientRequest& request, Expected expected) {
   co_await boost::asio::this_coro::throw_if_cancelled(false);
   CO_TRY(std::string head, FormatRequest(url_, request));
   Status connected = co_await Connect();
@@ -228,7 +261,7 @@ Task<Result<ClientResponse>> Client::Impl::Start(const ClientRequest& request) {
                                               Clock::now() + options_.silence);
   // A server that refuses early stops reading; what it says is worth more than that our write failed.
   (void)written;
-  auto response = co_await ReadHead(request.method == "HEAD");
+  auto response = co_await ReadHead(request.method == "HEAD", expected);
   if (!response) stream_.reset();
   co_return response;
 }
@@ -258,16 +291,33 @@ Task<Result<std::string_view>> Client::Impl::NextPiece() {
 Task<Result<ClientResponse>> Client::Impl::Fetch(const ClientRequest& request) {
   auto response = co_await Start(request);
   if (!response) co_return response;
+  co_return co_await ReadBody(std::move(*response));
+}
+
+Task<Result<Client::Upgraded>> Client::Impl::Upgrade(const ClientRequest& request) {
+  auto response = co_await Exchange(request, Expected::kUpgrade);
+  if (!response) co_return std::unexpected(std::move(response.error()));
+  if (response->status != 101) {
+    auto whole = co_await ReadBody(std::move(*response));
+    if (!whole) co_return std::unexpected(std::move(whole.error()));
+    co_return Upgraded{std::move(*whole), nullptr};
+  }
+  auto stream = std::make_unique<OwnedStream>(std::move(stream_), std::exchange(input_, InputBuffer()));
+  is_complete_ = true;
+  co_return Upgraded{std::move(*response), std::move(stream)};
+}
+
+Task<Result<ClientResponse>> Client::Impl::ReadBody(ClientResponse response) {
   for (;;) {
     auto piece = co_await NextPiece();
     CO_TRY(std::string_view bytes, std::move(piece));
     if (bytes.empty()) co_return response;
-    if (bytes.size() > options_.max_body - response->body.size()) {
+    if (bytes.size() > options_.max_body - response.body.size()) {
       stream_.reset();
       co_return Err(ErrorCode::kExhausted, "the answer of {} has more than {}", url_.ToString(),
                     FormatByteSize(options_.max_body));
     }
-    response->body += bytes;
+    response.body += bytes;
   }
 }
 
@@ -314,5 +364,6 @@ Task<Result<ClientResponse>> Client::Fetch(const ClientRequest& request) { retur
 Task<Result<ClientResponse>> Client::Start(const ClientRequest& request) { return impl_->Start(request); }
 Task<Result<std::optional<std::string>>> Client::NextLine() { return impl_->NextLine(); }
 Task<Result<std::string>> Client::NextBytes() { return impl_->NextBytes(); }
+Task<Result<Client::Upgraded>> Client::Upgrade(const ClientRequest& request) { return impl_->Upgrade(request); }
 
 }  // namespace cella::http

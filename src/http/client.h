@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "async/task.h"
 #include "base/result.h"
 #include "http/address.h"
+#include "http/tls.h"
 
 namespace cella::http {
 
@@ -48,7 +50,21 @@ struct ClientOptions {
   std::chrono::nanoseconds silence = std::chrono::hours(24 * 365);      // how long the server may say nothing
   uint64_t max_body = uint64_t{64} << 20;                               // of Fetch, and of a line
   std::string ca_file = {};                                             // else the system's authorities
+  TlsFiles certificate = {};                                            // the client's own; empty paths: none
   std::string remedy = "start one with 'cella serve'";                  // when nobody answers there
+};
+
+// A connection after "101 Switching Protocols": bytes in both directions. One reader and one writer at a time, which
+// may overlap. On the loop.
+class UpgradedStream {
+ public:
+  virtual ~UpgradedStream() = default;
+  // Bytes read; 0 at the end.
+  virtual async::Task<Result<size_t>> Read(std::span<char> buffer) = 0;
+  // All of it. kClosed: the peer is gone, or took no byte for `patience`.
+  virtual async::Task<Status> Write(std::string_view bytes, std::chrono::nanoseconds patience) = 0;
+  // Ends both directions and every wait.
+  virtual void Kill() = 0;
 };
 
 class Client {
@@ -67,6 +83,14 @@ class Client {
   async::Task<Result<std::optional<std::string>>> NextLine();
   // Some of what comes; empty at the end.
   async::Task<Result<std::string>> NextBytes();
+
+  // Asks for another protocol on this connection, which then belongs to the stream. Any other answer than 101 is the
+  // response, whole.
+  struct Upgraded {
+    ClientResponse response;
+    std::unique_ptr<UpgradedStream> stream;
+  };
+  async::Task<Result<Upgraded>> Upgrade(const ClientRequest& request);
 
  private:
   class Impl;

@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 
 #include "http/test_client.h"
+#include "http/websocket.h"
 
 namespace cella::http {
 namespace {
@@ -41,7 +42,7 @@ Client MakeClient(async::Loop& loop, const Address& address, ClientOptions optio
   return Client(loop, ParseUrl(text).value(), std::move(options));
 }
 
-TEST(UrlTest, ReadsWhatItPrints) {
+TEST(UrlTest, RoundTrips) {
   for (const char* text : {"unix:/run/cella.sock", "http://127.0.0.1:8080", "https://[::1]:8443/prefix"}) {
     EXPECT_EQ(ParseUrl(text)->ToString(), text);
   }
@@ -56,7 +57,7 @@ TEST(UrlTest, ReadsWhatItPrints) {
 class ClientTest : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Transports, ClientTest, testing::Values("", "127.0.0.1:0"));
 
-TEST_P(ClientTest, FetchesOverOneConnection) {
+TEST_P(ClientTest, ReusesOneConnection) {
   TestServer server(Serve, {}, GetParam());
   async::Loop loop;
   Client client = MakeClient(loop, server.address());
@@ -96,7 +97,7 @@ TEST_P(ClientTest, ReadsAStreamLineByLine) {
   loop.Run(main());
 }
 
-TEST_P(ClientTest, TellsABrokenStreamFromAnEnd) {
+TEST_P(ClientTest, DistinguishesBrokenStreamFromEnd) {
   TestServer server(Serve, {}, GetParam());
   async::Loop loop;
   Client client = MakeClient(loop, server.address());
@@ -119,7 +120,7 @@ TEST_P(ClientTest, TellsABrokenStreamFromAnEnd) {
   loop.Run(main());
 }
 
-TEST_P(ClientTest, HearsARefusalInTheMiddleOfItsUpload) {
+TEST_P(ClientTest, ReturnsRefusalSentDuringTheUpload) {
   TestServer server(Serve, {}, GetParam());
   async::Loop loop;
   Client client = MakeClient(loop, server.address());
@@ -132,7 +133,7 @@ TEST_P(ClientTest, HearsARefusalInTheMiddleOfItsUpload) {
   loop.Run(main());
 }
 
-TEST_P(ClientTest, GivesUpOnASilentServer) {
+TEST_P(ClientTest, TimesOutOnASilentServer) {
   TestServer server(Serve, {}, GetParam());
   async::Loop loop;
   Client client = MakeClient(loop, server.address(), {.silence = 50ms});
@@ -144,7 +145,7 @@ TEST_P(ClientTest, GivesUpOnASilentServer) {
   loop.Run(main());
 }
 
-TEST_P(ClientTest, ComesBackAfterTheServerClosedAnIdleConnection) {
+TEST_P(ClientTest, ReconnectsAfterTheServerClosedAnIdleConnection) {
   TestServer server(Serve, {.requests_per_connection = 1}, GetParam());
   async::Loop loop;
   Client client = MakeClient(loop, server.address());
@@ -157,7 +158,7 @@ TEST_P(ClientTest, ComesBackAfterTheServerClosedAnIdleConnection) {
   loop.Run(main());
 }
 
-TEST(ClientErrorTest, SaysWhatToDoWhenNobodyAnswers) {
+TEST(ClientErrorTest, NamesTheRemedyIfNoServerListens) {
   TemporaryDirectory directory;
   async::Loop loop;
   auto closed = Listener::Open(*ParseAddress("127.0.0.1:0"), {}).value().address();
@@ -172,7 +173,7 @@ TEST(ClientErrorTest, SaysWhatToDoWhenNobodyAnswers) {
   }
 }
 
-TEST(ClientErrorTest, RefusesHeadersThatWouldStartOthers) {
+TEST(ClientErrorTest, RejectsHeadersWithLineBreaks) {
   TestServer server(Serve);
   async::Loop loop;
   Client client = MakeClient(loop, server.address());
@@ -185,7 +186,7 @@ TEST(ClientErrorTest, RefusesHeadersThatWouldStartOthers) {
   loop.Run(main());
 }
 
-TEST(ClientErrorTest, BoundsWhatItFetches) {
+TEST(ClientErrorTest, BoundsTheResponse) {
   TestServer server(Serve);
   async::Loop loop;
   Client client = MakeClient(loop, server.address(), {.max_body = 4});
@@ -195,6 +196,59 @@ TEST(ClientErrorTest, BoundsWhatItFetches) {
     EXPECT_EQ(response.error().code, ErrorCode::kExhausted);
   };
   loop.Run(main());
+}
+
+Task<void> GreetAndEcho(Exchange& exchange) {
+  if (exchange.request().target().path() != "/ws") {
+    (void)co_await exchange.SendError(404, "not_found", "nothing here");
+    co_return;
+  }
+  auto socket = co_await exchange.UpgradeToWebSocket({});
+  if (!socket) co_return;
+  (void)co_await (*socket)->Send("hi");
+  (void)co_await (*socket)->Receive();
+}
+
+TEST_P(ClientTest, UpgradeHandsOverTheConnection) {
+  TestServer server(GreetAndEcho, {}, GetParam());
+  async::Loop loop;
+  Client client = MakeClient(loop, server.address());
+  ClientRequest request{.target = "/ws"};
+  request.headers = {{"Connection", "Upgrade"},
+                     {"Upgrade", "websocket"},
+                     {"Sec-WebSocket-Version", "13"},
+                     {"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}};
+  auto scenario = [&]() -> Task<Result<std::string>> {
+    auto upgraded = co_await client.Upgrade(request);
+    CO_TRY(Client::Upgraded result, std::move(upgraded));
+    if (!result.stream) co_return Err(ErrorCode::kInternal, "status {}", result.response.status);
+    std::string all;
+    while (all.size() < 4) {
+      std::array<char, 16> buffer;
+      auto read = co_await result.stream->Read(buffer);
+      CO_TRY(size_t size, std::move(read));
+      if (size == 0) break;
+      all.append(buffer.data(), size);
+    }
+    // An empty close frame, masked as a client's must be.
+    auto written = co_await result.stream->Write(std::string("\x88\x80\x01\x02\x03\x04"), kPatience);
+    CO_TRY_VOID(written);
+    co_return all;
+  };
+  auto text = loop.Run(scenario());
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_EQ(*text, "\x81\x02hi");
+}
+
+TEST_P(ClientTest, UpgradeReturnsTheAnswerOfAServerThatDoesNotSwitch) {
+  TestServer server(GreetAndEcho, {}, GetParam());
+  async::Loop loop;
+  Client client = MakeClient(loop, server.address());
+  auto upgraded = loop.Run(client.Upgrade({.target = "/other", .headers = {{"Connection", "Upgrade"}}}));
+  ASSERT_TRUE(upgraded) << upgraded.error().message;
+  EXPECT_EQ(upgraded->response.status, 404);
+  EXPECT_THAT(upgraded->response.body, HasSubstr("nothing here"));
+  EXPECT_EQ(upgraded->stream, nullptr);
 }
 
 }  // namespace

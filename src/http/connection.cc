@@ -18,7 +18,7 @@ constexpr uint64_t kLastBytes = uint64_t{1} << 20;
 }  // namespace
 
 Connection::Connection(ConnectionContext& context, std::unique_ptr<Stream> stream, Peer peer)
-    : context_(context), stream_(std::move(stream)), peer_(std::move(peer)) {}
+    : context_(context), stream_(std::move(stream)), peer_(std::move(peer)), body_(context.bodies) {}
 
 Connection::~Connection() = default;
 
@@ -156,6 +156,7 @@ Task<void> Connection::RunHandler() {
   } else if (answer_ == Answer::kBegun) {
     Abort();
   }
+  body_.GiveBack();
 }
 
 bool Connection::BodyIsEasyToSkip() const {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "http/body_budget.h"
 #include "http/exchange.h"
 #include "http/input_buffer.h"
 #include "http/limits.h"
@@ -18,6 +19,7 @@ struct ConnectionContext {
   async::Loop& loop;
   Handler& handler;
   Limits limits;
+  BodyBudget bodies{limits.bodies};
   DateText date = {};
   bool draining = false;
 };
@@ -79,6 +81,7 @@ class Connection final : public Exchange {
   uint64_t requests_ = 0;
 
   // Of the request at hand.
+  BodyBudget::Share body_;
   Answer answer_ = Answer::kNone;
   Framing framing_ = Framing::kNone;
   uint64_t length_left_ = 0;  // kLength: what the head promised and is not yet written

@@ -87,7 +87,17 @@ Task<Result<std::string>> Connection::ReadBody(uint64_t limit) {
     CO_TRY(std::string_view bytes, std::move(piece));
     if (bytes.empty()) co_return body;
     fits = bytes.size() <= limit - body.size();
-    if (fits) body += bytes;
+    if (!fits) break;
+    if (!body_.Grow(bytes.size())) {
+      must_close_ = true;
+      const std::string busy = "the bodies of other requests take all the room that this server has for them";
+      if (answer_ == Answer::kNone) {
+        (void)co_await Send(503, {{"Content-Type", "application/json"}, {"Retry-After", "1"}},
+                            ErrorBody("exhausted", busy));
+      }
+      co_return Err(ErrorCode::kExhausted, "{}", busy);
+    }
+    body += bytes;
   }
   must_close_ = true;
   const std::string message = fmt::format("the body of this request may have {} bytes", limit);

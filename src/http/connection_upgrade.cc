@@ -55,7 +55,7 @@ Task<Result<std::unique_ptr<WebSocket>>> Connection::UpgradeToWebSocket(WebSocke
   must_close_ = true;  // no HTTP follows, and a goodbye must not be overtaken by a reset
   Status written = co_await WriteParts({out_, {}, {}});
   CO_TRY_VOID(written);
-  co_return std::make_unique<WebSocketConnection>(context_.loop, *stream_, input_, context_.limits,
+  co_return std::make_unique<WebSocketConnection>(context_.loop, *stream_, input_, context_.limits, context_.bodies,
                                                   options.max_message);
 }
 

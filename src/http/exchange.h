@@ -21,7 +21,9 @@ struct Peer {
   bool is_unix = false;
   uid_t uid = static_cast<uid_t>(-1);  // is_unix: whose process it was when it connected, as the kernel knows
   pid_t pid = 0;                       // is_unix: for logs only, it may have been taken by another process since
-  std::string address;                 // "127.0.0.1:40312", "unix:uid=1000,pid=4711"
+  // is_unix: the process lived in our own user and pid namespaces when its connection was accepted
+  bool shares_namespaces = false;
+  std::string address;  // "127.0.0.1:40312", "unix:uid=1000,pid=4711"
 };
 
 class Exchange {

@@ -39,7 +39,7 @@ Task<void> ThreeLines(Exchange& exchange) {
   if (status) (void)co_await exchange.End();
 }
 
-TEST(BodyTest, AChunkedBodyIsPutTogether) {
+TEST(BodyTest, JoinsChunks) {
   TestServer server(Length);
   TestClient client(server.address());
   client.Say("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel");
@@ -48,7 +48,7 @@ TEST(BodyTest, AChunkedBodyIsPutTogether) {
   EXPECT_EQ(client.ReadResponse().body, "0");
 }
 
-TEST(BodyTest, MoreThanTheLimitIs413HoweverItIsSent) {
+TEST(BodyTest, BodyBeyondTheLimitIs413WithAndWithoutChunks) {
   TestServer server(Length);
   for (const std::string& request :
        {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\n\r\n" + std::string(101, 'x'),
@@ -66,7 +66,7 @@ TEST(BodyTest, MoreThanTheLimitIs413HoweverItIsSent) {
   EXPECT_EQ(client.ReadResponse().body, "100");
 }
 
-TEST(BodyTest, ALargeUploadIsStreamed) {
+TEST(BodyTest, StreamsLargeUpload) {
   TestServer server(Count);
   TestClient client(server.address());
   client.Say("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 50000000\r\n\r\n");
@@ -78,7 +78,7 @@ TEST(BodyTest, ALargeUploadIsStreamed) {
   EXPECT_EQ(client.ReadResponse().body, "10000000");
 }
 
-TEST(BodyTest, ContinueIsSentWhenTheHandlerReads) {
+TEST(BodyTest, SendsContinueWhenTheHandlerReads) {
   TestServer server(Length);
   TestClient client(server.address());
   client.Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
@@ -88,7 +88,7 @@ TEST(BodyTest, ContinueIsSentWhenTheHandlerReads) {
   EXPECT_EQ(client.Get("/").body, "0");
 }
 
-TEST(BodyTest, ContinueIsNotSentToOneWhoIsRefused) {
+TEST(BodyTest, SendsNoContinueForARefusedRequest) {
   auto refuse = [](Exchange& exchange) -> Task<void> { (void)co_await exchange.SendError(403, "forbidden", "no"); };
   TestServer server(refuse);
   TestClient client(server.address());
@@ -98,14 +98,14 @@ TEST(BodyTest, ContinueIsNotSentToOneWhoIsRefused) {
   EXPECT_EQ(response.header("connection"), "close");  // nobody knows whether the body comes
 }
 
-TEST(BodyTest, ContinueIsNotSentToOneWhoDidNotWait) {
+TEST(BodyTest, SendsNoContinueIfTheBodyHasArrived) {
   TestServer server(Length);
   TestClient client(server.address());
   client.Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello");
   EXPECT_EQ(client.ReadResponse().status, 200);
 }
 
-TEST(BodyTest, ASmallBodyThatNobodyReadIsSkipped) {
+TEST(BodyTest, SkipsSmallUnreadBody) {
   auto ignore = [](Exchange& exchange) -> Task<void> {
     (void)co_await exchange.Send(200, {}, exchange.request().target().path());
   };
@@ -117,7 +117,7 @@ TEST(BodyTest, ASmallBodyThatNobodyReadIsSkipped) {
   EXPECT_EQ(client.ReadResponse().body, "/2");
 }
 
-TEST(BodyTest, ALargeBodyThatNobodyReadEndsTheConnectionAfterTheAnswer) {
+TEST(BodyTest, LargeUnreadBodyClosesTheConnectionAfterTheAnswer) {
   auto ignore = [](Exchange& exchange) -> Task<void> { (void)co_await exchange.Send(200, {}, "ok"); };
   TestServer server(ignore, {}, "127.0.0.1:0");
   TestClient client(server.address());
@@ -127,7 +127,7 @@ TEST(BodyTest, ALargeBodyThatNobodyReadEndsTheConnectionAfterTheAnswer) {
   EXPECT_EQ(response.header("connection"), "close");
 }
 
-TEST(AnswerTest, AStreamIsChunked) {
+TEST(AnswerTest, StreamIsChunked) {
   TestServer server(ThreeLines);
   TestClient client(server.address());
   for (int i = 0; i < 2; ++i) {
@@ -137,7 +137,7 @@ TEST(AnswerTest, AStreamIsChunked) {
   }
 }
 
-TEST(AnswerTest, AStreamForHttp10LastsUntilTheConnectionEnds) {
+TEST(AnswerTest, StreamForHttp10EndsWithTheConnection) {
   TestServer server(ThreeLines);
   TestClient client(server.address());
   client.Say("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
@@ -147,7 +147,7 @@ TEST(AnswerTest, AStreamForHttp10LastsUntilTheConnectionEnds) {
   EXPECT_EQ(response.body, "line 0\nline 1\nline 2\n");
 }
 
-TEST(AnswerTest, Http10KeepsAliveOnlyWhenAsked) {
+TEST(AnswerTest, Http10KeepsAliveOnlyIfRequested) {
   TestServer server(Length);
   TestClient client(server.address());
   client.Say("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
@@ -189,7 +189,7 @@ TEST(AnswerTest, NoContentHasNoLength) {
   }
 }
 
-TEST(AnswerTest, AKnownLengthIsKeptAndHeld) {
+TEST(AnswerTest, EnforcesAnnouncedLength) {
   auto download = [](Exchange& exchange) -> Task<void> {
     Status status = co_await exchange.Begin(200, {{"Content-Length", "6"}});
     if (status) status = co_await exchange.Write("abc");
@@ -206,7 +206,7 @@ TEST(AnswerTest, AKnownLengthIsKeptAndHeld) {
   EXPECT_EQ(TestClient(server.address()).Get("/short").body, "abc");
 }
 
-TEST(AnswerTest, NoneIs500) {
+TEST(AnswerTest, MissingAnswerIs500) {
   auto forgets = [](Exchange& exchange) -> Task<void> {
     if (exchange.request().target().path() == "/throw") throw std::runtime_error("secret");
     co_return;
@@ -219,7 +219,7 @@ TEST(AnswerTest, NoneIs500) {
   EXPECT_THAT(response.body, Not(HasSubstr("secret")));
 }
 
-TEST(AnswerTest, TheSecondOneIsRefused) {
+TEST(AnswerTest, RejectsSecondAnswer) {
   auto twice = [](Exchange& exchange) -> Task<void> {
     EXPECT_FALSE(exchange.is_answered());
     EXPECT_TRUE(co_await exchange.Send(200, {}, "1"));
@@ -254,7 +254,7 @@ TEST_P(BrokenStream, HasNoCleanEnd) {
   }
 }
 
-TEST(DisconnectTest, AHandlerLearnsThatItsClientLeft) {
+TEST(DisconnectTest, HandlerIsNotifiedOfDisconnect) {
   for (const char* address : {"", "127.0.0.1:0"}) {
     std::promise<void> started;
     std::promise<bool> left;
@@ -274,7 +274,7 @@ TEST(DisconnectTest, AHandlerLearnsThatItsClientLeft) {
   }
 }
 
-TEST(DisconnectTest, WatchingSwallowsNoPipelinedRequest) {
+TEST(DisconnectTest, WatchingKeepsPipelinedRequests) {
   auto watches = [](Exchange& exchange) -> Task<void> {
     if (exchange.request().target().path() == "/slow") {
       (void)co_await async::FirstOf(async::SleepUntil(Clock::now() + 50ms), exchange.Disconnected());
@@ -295,7 +295,7 @@ TEST(DisconnectTest, WatchingSwallowsNoPipelinedRequest) {
   sender.join();
 }
 
-TEST(DisconnectTest, OneWhoOnlyEndedItsSideIsStillAnswered) {
+TEST(DisconnectTest, HalfClosedClientIsAnswered) {
   auto waits = [](Exchange& exchange) -> Task<void> {
     (void)co_await exchange.Disconnected();
     (void)co_await exchange.Send(200, {}, "late");
@@ -306,7 +306,7 @@ TEST(DisconnectTest, OneWhoOnlyEndedItsSideIsStillAnswered) {
   EXPECT_EQ(client.ReadResponse().body, "late");
 }
 
-TEST(BackPressureTest, AReaderThatStopsHoldsTheWriterUpAndIsGivenUp) {
+TEST(BackPressureTest, StoppedReaderBlocksTheWriterUntilTheTimeout) {
   std::atomic<size_t> written = 0;
   std::promise<Status> ended;
   auto floods = [&](Exchange& exchange) -> Task<void> {
@@ -329,7 +329,7 @@ TEST(BackPressureTest, AReaderThatStopsHoldsTheWriterUpAndIsGivenUp) {
   EXPECT_LT(mallinfo2().uordblks, heap_before + (1u << 20));
 }
 
-TEST(BackPressureTest, AReaderThatIsSlowButReadsGetsEverything) {
+TEST(BackPressureTest, SlowReaderReceivesEverything) {
   auto floods = [](Exchange& exchange) -> Task<void> {
     (void)co_await exchange.Send(200, {}, std::string(8 << 20, 'x'));
   };
@@ -339,7 +339,7 @@ TEST(BackPressureTest, AReaderThatIsSlowButReadsGetsEverything) {
   EXPECT_EQ(client.ReadResponse().body.size(), 8u << 20);
 }
 
-TEST(FairnessTest, AWriterWhoseReaderIsFastLeavesTurnsToOthers) {
+TEST(FairnessTest, WriterWithFastReaderYieldsToOthers) {
   std::atomic<bool> stop = false;
   auto handler = [&](Exchange& exchange) -> Task<void> {
     if (exchange.request().target().path() == "/") {

@@ -14,6 +14,7 @@ struct Limits {
   std::chrono::nanoseconds write_stall = std::chrono::seconds(60);  // no byte taken for so long: given up
   std::chrono::nanoseconds idle = std::chrono::seconds(75);         // between requests
   size_t connections = 10240;                                       // 503 beyond
+  uint64_t bodies = uint64_t{256} << 20;                            // held at a time, of all connections: 503 beyond
   uint64_t requests_per_connection = 0;                             // 0: any number
 };
 

@@ -18,7 +18,7 @@ Task<void> Length(Exchange& exchange) {
   if (body) (void)co_await exchange.Send(200, {}, std::to_string(body->size()));
 }
 
-TEST(SlowClientTest, AHeadThatDripsIsCutOffByItsTotalTime) {
+TEST(SlowClientTest, SlowHeadIsRefusedAtItsTotalTimeLimit) {
   TestServer server(Length, {.header_time = 300ms});
   auto start = Clock::now();
   TestClient client(server.address());
@@ -37,13 +37,13 @@ TEST(SlowClientTest, AHeadThatDripsIsCutOffByItsTotalTime) {
   dripper.join();
 }
 
-TEST(SlowClientTest, OneWhoSaysNothingIsClosedWithoutAWord) {
+TEST(SlowClientTest, SilentClientIsClosedWithoutAnAnswer) {
   TestServer server(Length, {.header_time = 100ms});
   TestClient client(server.address());
   EXPECT_EQ(client.ReadToEnd(), "");
 }
 
-TEST(SlowClientTest, AnIdleConnectionIsClosedAfterItsTime) {
+TEST(SlowClientTest, IdleConnectionIsClosedAtItsTimeout) {
   TestServer server(Length, {.idle = 150ms});
   TestClient client(server.address());
   auto start = Clock::now();
@@ -52,7 +52,7 @@ TEST(SlowClientTest, AnIdleConnectionIsClosedAfterItsTime) {
   EXPECT_GE(Clock::now() - start, 100ms);
 }
 
-TEST(SlowClientTest, TheIdleTimeStartsAnewWithEveryRequest) {
+TEST(SlowClientTest, EveryRequestRestartsTheIdleTimeout) {
   TestServer server(Length, {.idle = 2s});
   TestClient client(server.address());
   for (int i = 0; i < 6; ++i) {
@@ -61,7 +61,7 @@ TEST(SlowClientTest, TheIdleTimeStartsAnewWithEveryRequest) {
   }
 }
 
-TEST(SlowClientTest, ABodyThatStallsIs408) {
+TEST(SlowClientTest, StalledBodyIs408) {
   TestServer server(Length, {.body_stall = 100ms});
   TestClient client(server.address());
   client.Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
@@ -70,7 +70,31 @@ TEST(SlowClientTest, ABodyThatStallsIs408) {
   EXPECT_EQ(response.header("connection"), "close");
 }
 
-TEST(SlowClientTest, ABodyThatKeepsComingMayTakeItsTime) {
+TEST(BodyBudgetTest, AllBodiesTogetherAreBounded) {
+  TestServer server(Length, {.bodies = 1000});
+  TestClient first(server.address()), second(server.address());
+  first.Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 700\r\n\r\n" + std::string(600, 'x'));
+  // Until the first one's bytes have been read, the second still fits.
+  const std::string request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n" + std::string(500, 'x');
+  const auto limit = Clock::now() + kPatience;
+  TestResponse response;
+  do {
+    TestClient late(server.address());
+    late.Say(request);
+    response = late.ReadResponse();
+  } while (response.status == 200 && Clock::now() < limit);
+  EXPECT_EQ(response.status, 503);
+  EXPECT_EQ(response.header("retry-after"), "1");
+  first.Say(std::string(100, 'x'));
+  EXPECT_EQ(first.ReadResponse().body, "700");
+  // A request that is over gives its room back.
+  for (int i = 0; i < 10; ++i) {
+    second.Say(request);
+    EXPECT_EQ(second.ReadResponse().body, "500");
+  }
+}
+
+TEST(SlowClientTest, SlowButSteadyBodyIsAccepted) {
   TestServer server(Length, {.body_stall = 2s});
   TestClient client(server.address());
   client.Say("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n");
@@ -81,7 +105,7 @@ TEST(SlowClientTest, ABodyThatKeepsComingMayTakeItsTime) {
   EXPECT_EQ(client.ReadResponse().body, "8");
 }
 
-TEST(SlowClientTest, AHandlerMayTakeLongerThanAnyClient) {
+TEST(SlowClientTest, HandlerMayTakeLongerThanClientTimeouts) {
   auto slow = [](Exchange& exchange) -> Task<void> {
     (void)co_await async::SleepUntil(Clock::now() + 1300ms);
     (void)co_await exchange.Send(200, {}, "done");
@@ -93,7 +117,7 @@ TEST(SlowClientTest, AHandlerMayTakeLongerThanAnyClient) {
 class TooMany : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Connections, TooMany, testing::Values("", "127.0.0.1:0"));
 
-TEST_P(TooMany, AreToldToComeBack) {
+TEST_P(TooMany, Answers503WithRetryAfter) {
   TestServer server(Length, {.connections = 2}, GetParam());
   TestClient first(server.address());
   auto second = std::make_unique<TestClient>(server.address());
@@ -112,7 +136,7 @@ TEST_P(TooMany, AreToldToComeBack) {
   EXPECT_EQ(TestClient(server.address()).Get("/").status, 200);
 }
 
-TEST(RequestLimitTest, TheLastRequestOfAConnectionSaysSo) {
+TEST(RequestLimitTest, LastRequestOfAConnectionGetsConnectionClose) {
   TestServer server(Length, {.requests_per_connection = 2});
   TestClient client(server.address());
   EXPECT_EQ(client.Get("/").header("connection"), "");
@@ -120,7 +144,7 @@ TEST(RequestLimitTest, TheLastRequestOfAConnectionSaysSo) {
   EXPECT_TRUE(client.is_at_end());
 }
 
-TEST(AcceptTest, GoesOnWhenThereAreDescriptorsAgain) {
+TEST(AcceptTest, ResumesWhenDescriptorsAreFree) {
   TestServer server(Length);
   TestClient before(server.address());
   EXPECT_EQ(before.Get("/").status, 200);
@@ -140,7 +164,7 @@ TEST(AcceptTest, GoesOnWhenThereAreDescriptorsAgain) {
   EXPECT_EQ(waiting.ReadResponse().status, 200);
 }
 
-TEST(DrainTest, IdleConnectionsEndAtOnceAndBusyOnesAfterTheirAnswer) {
+TEST(DrainTest, ClosesIdleConnectionsAtOnceAndBusyOnesAfterTheirAnswer) {
   std::promise<void> started;
   std::atomic<bool> go_on = false;
   auto handler = [&](Exchange& exchange) -> Task<void> {
@@ -168,7 +192,7 @@ TEST(DrainTest, IdleConnectionsEndAtOnceAndBusyOnesAfterTheirAnswer) {
   EXPECT_TRUE(server.is_drained());
 }
 
-TEST(DrainTest, WhatDoesNotEndIsBrokenOffAtTheDeadline) {
+TEST(DrainTest, ClosesRemainingConnectionsAtTheDeadline) {
   std::promise<void> started;
   bool returned = false;
   auto handler = [&](Exchange& exchange) -> Task<void> {
@@ -187,7 +211,7 @@ TEST(DrainTest, WhatDoesNotEndIsBrokenOffAtTheDeadline) {
   EXPECT_THAT(client.ReadToEnd(), testing::Not(HasSubstr("0\r\n\r\n")));
 }
 
-TEST(DrainTest, TheSocketIsGoneWhenItIsDone) {
+TEST(DrainTest, RemovesTheSocketFile) {
   TestServer server(Length);
   EXPECT_EQ(access(server.address().path.c_str(), F_OK), 0);
   server.Stop(0ms);

@@ -31,7 +31,7 @@ void LeaveDeadSocket(const std::string& path) {
   ASSERT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
 }
 
-TEST(ListenerTest, AUnixSocketIsPrivateWhateverTheUmask) {
+TEST(ListenerTest, UnixSocketIsPrivateWithAnyUmask) {
   TemporaryDirectory directory;
   mode_t old = umask(0);
   auto listener = OpenAt(directory / "s");
@@ -43,7 +43,7 @@ TEST(ListenerTest, AUnixSocketIsPrivateWhateverTheUmask) {
   EXPECT_NE(fcntl(listener->fd(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
-TEST(ListenerTest, RemovesItsSocketAtTheEnd) {
+TEST(ListenerTest, RemovesItsSocketOnDestruction) {
   TemporaryDirectory directory;
   {
     auto listener = OpenAt(directory / "s");
@@ -52,7 +52,7 @@ TEST(ListenerTest, RemovesItsSocketAtTheEnd) {
   EXPECT_EQ(InodeOf(directory / "s.lock"), 0u);
 }
 
-TEST(ListenerTest, LeavesAFileThatIsNoLongerItsOwn) {
+TEST(ListenerTest, KeepsAFileThatReplacedItsSocket) {
   TemporaryDirectory directory;
   {
     auto listener = OpenAt(directory / "s");
@@ -63,7 +63,7 @@ TEST(ListenerTest, LeavesAFileThatIsNoLongerItsOwn) {
   EXPECT_NE(InodeOf(directory / "s"), 0u);
 }
 
-TEST(ListenerTest, ReplacesASocketThatNobodyAnswersOn) {
+TEST(ListenerTest, ReplacesASocketWithoutAListener) {
   TemporaryDirectory directory;
   LeaveDeadSocket(directory / "s");
   auto listener = OpenAt(directory / "s");
@@ -71,7 +71,7 @@ TEST(ListenerTest, ReplacesASocketThatNobodyAnswersOn) {
   TestClient client(listener->address());
 }
 
-TEST(ListenerTest, TwoServersDoNotShareASocket) {
+TEST(ListenerTest, RejectsSecondServerOnASocket) {
   TemporaryDirectory directory;
   auto first = OpenAt(directory / "s");
   ASSERT_TRUE(first);
@@ -83,7 +83,7 @@ TEST(ListenerTest, TwoServersDoNotShareASocket) {
   EXPECT_NE(InodeOf(directory / "s.lock"), 0u) << "the refused one must not take the lock's file away";
 }
 
-TEST(ListenerTest, LeavesASocketThatSomebodyElseAnswersOn) {
+TEST(ListenerTest, KeepsASocketWithAnotherListener) {
   TemporaryDirectory directory;
   auto first = OpenAt(directory / "s");
   ASSERT_TRUE(first);
@@ -93,7 +93,7 @@ TEST(ListenerTest, LeavesASocketThatSomebodyElseAnswersOn) {
   EXPECT_THAT(second.error().message, HasSubstr("another server answers on"));
 }
 
-TEST(ListenerTest, LeavesAFileThatIsNoSocket) {
+TEST(ListenerTest, KeepsAFileThatIsNotASocket) {
   TemporaryDirectory directory;
   UniqueFd file(open((directory / "s").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
   auto listener = OpenAt(directory / "s");
@@ -102,21 +102,21 @@ TEST(ListenerTest, LeavesAFileThatIsNoSocket) {
   EXPECT_NE(InodeOf(directory / "s"), 0u);
 }
 
-TEST(ListenerTest, TellsTheRealPort) {
+TEST(ListenerTest, ReturnsTheBoundPort) {
   auto listener = Listener::Open(*ParseAddress("127.0.0.1:0"), {});
   ASSERT_TRUE(listener);
   EXPECT_GT(listener->address().port, 0);
   EXPECT_EQ(listener->address().host, "127.0.0.1");
 }
 
-TEST(ListenerTest, TellsWhyAPortCannotBeHad) {
+TEST(ListenerTest, ReportsWhyAPortIsUnavailable) {
   auto first = Listener::Open(*ParseAddress("127.0.0.1:0"), {});
   auto second = Listener::Open(first->address(), {});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().sys_errno, EADDRINUSE);
 }
 
-TEST(ListenerTest, AdoptsASocketThatListens) {
+TEST(ListenerTest, AdoptsAListeningSocket) {
   TemporaryDirectory directory;
   auto listener = OpenAt(directory / "s");
   UniqueFd inherited(dup(listener->fd()));
@@ -127,12 +127,12 @@ TEST(ListenerTest, AdoptsASocketThatListens) {
   EXPECT_NE(fcntl(adopted->fd(), F_GETFL) & O_NONBLOCK, 0);
 }
 
-TEST(ListenerTest, RefusesToAdoptWhatDoesNotListen) {
+TEST(ListenerTest, RejectsAdoptingASocketThatDoesNotListen) {
   EXPECT_FALSE(Listener::Adopt(UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), std::nullopt));
   EXPECT_FALSE(Listener::Adopt(UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)), std::nullopt));
 }
 
-TEST(ListenerTest, InheritedSocketsOfAnotherProcessAreNotOurs) {
+TEST(ListenerTest, IgnoresInheritedSocketsMeantForAnotherProcess) {
   EXPECT_TRUE(InheritedSockets(nullptr, nullptr)->empty());
   EXPECT_TRUE(InheritedSockets("1", "1")->empty());
   EXPECT_TRUE(InheritedSockets("x", "1")->empty());

@@ -70,7 +70,7 @@ const Case kCases[] = {
 INSTANTIATE_TEST_SUITE_P(Request, Malformed, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(Malformed, IsRefusedBeforeTheHandlerAndEndsTheConnection) {
+TEST_P(Malformed, IsRejectedBeforeTheHandlerAndClosesTheConnection) {
   bool handled = false;
   auto handler = [&](Exchange& exchange) -> Task<void> {
     handled = true;
@@ -107,7 +107,7 @@ TEST(MalformedBodyTest, IsAnsweredWith400) {
   }
 }
 
-TEST(MalformedBodyTest, AnEndlessChunkLineIsBounded) {
+TEST(MalformedBodyTest, BoundsChunkLines) {
   auto handler = [](Exchange& exchange) -> Task<void> { (void)co_await exchange.ReadBody(100); };
   TestServer server(handler);
   TestClient client(server.address());
@@ -115,7 +115,7 @@ TEST(MalformedBodyTest, AnEndlessChunkLineIsBounded) {
   EXPECT_EQ(client.ReadResponse().status, 400);
 }
 
-TEST(EscapedSlashTest, ReachesAHandlerThatAsksForIt) {
+TEST(EscapedSlashTest, ReachesAHandlerThatAllowsIt) {
   auto handler = [](Exchange& exchange) -> Task<void> {
     (void)co_await exchange.Send(200, {}, exchange.request().target().Rest(1));
   };
@@ -125,7 +125,7 @@ TEST(EscapedSlashTest, ReachesAHandlerThatAsksForIt) {
   EXPECT_EQ(TestClient(server.address()).Get("/files/a%2F..%2F..%2Fb").status, 400);
 }
 
-TEST(ResponseHeaderTest, AValueCannotStartAnotherHeader) {
+TEST(ResponseHeaderTest, RejectsLineBreaksInValues) {
   auto handler = [](Exchange& exchange) -> Task<void> {
     (void)co_await exchange.Send(200, {{"X-Name", "a\r\nSet-Cookie: b"}, {"Content-Length", "7"}}, "ok");
   };

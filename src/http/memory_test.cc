@@ -20,7 +20,7 @@ size_t ResidentBytes() {
   return resident * static_cast<size_t>(getpagesize());
 }
 
-TEST(MemoryTest, AThousandEventStreamsAreSmall) {
+TEST(MemoryTest, ThousandEventStreamsUseLittleMemory) {
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
   GTEST_SKIP() << "sanitizers have an allocator of their own";
 #endif

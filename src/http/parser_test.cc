@@ -7,7 +7,7 @@
 namespace cella::http {
 namespace {
 
-TEST(FindHeadTest, FindsTheBlankLineHoweverTheBytesCome) {
+TEST(FindHeadTest, FindsTheBlankLineInPiecesOfAnySize) {
   const std::string head = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
   const std::string bytes = head + "body\n";
   size_t looked_at = 0;
@@ -15,7 +15,7 @@ TEST(FindHeadTest, FindsTheBlankLineHoweverTheBytesCome) {
   EXPECT_EQ(FindHead(bytes, looked_at), head.size());
 }
 
-TEST(FindHeadTest, RefusesBareLineFeedsAndFoldedLinesAsSoonAsTheyAreThere) {
+TEST(FindHeadTest, RejectsBareLineFeedsAndFoldedLinesEarly) {
   for (const char* bytes : {"GET / HTTP/1.1\n", "\nGET", "GET / HTTP/1.1\r\nA: b\n", "GET / HTTP/1.1\r\nA: b\r\n c",
                             "GET / HTTP/1.1\r\nA: b\r\n\tc", "GET / HTTP/1.1\r\n A: b"}) {
     size_t looked_at = 0;
@@ -40,7 +40,7 @@ Result<std::string> ParseChunks(std::string_view chunks, size_t step) {
   return body + "|" + pending;
 }
 
-TEST(ParserTest, PutsChunksTogetherInAnyPieces) {
+TEST(ParserTest, JoinsChunksInPiecesOfAnySize) {
   for (size_t step : {1, 2, 3, 7, 100}) {
     EXPECT_EQ(ParseChunks("5\r\nhello\r\nA;x=\"y\"\r\n, world!!!\r\n0\r\nTrailer: t\r\n\r\n", step), "hello, world!!!|")
         << step;
@@ -48,7 +48,7 @@ TEST(ParserTest, PutsChunksTogetherInAnyPieces) {
   EXPECT_EQ(ParseChunks("1\r\na\r\n0\r\n\r\nGET", 100), "a|GET");
 }
 
-TEST(ParserTest, RefusesBadChunks) {
+TEST(ParserTest, RejectsMalformedChunks) {
   for (const char* chunks :
        {"x\r\n", "-1\r\n", "5\r\nhelloX\r\n0\r\n\r\n", "5\nhello\r\n0\r\n\r\n", "10000000000000000\r\n", "\r\n",
         "1 2\r\n", "0\r\nA: b\r\nContent-Length: 5\r\n\r\n", "0\r\nno colon\r\n\r\n"}) {
@@ -58,7 +58,7 @@ TEST(ParserTest, RefusesBadChunks) {
   }
 }
 
-TEST(ParserTest, TheAnswerToHeadHasNoBody) {
+TEST(ParserTest, ResponseToHeadHasNoBody) {
   Parser parser(Parser::Kind::kResponse);
   ASSERT_TRUE(parser.ParseHead("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", Parser::Body::kNone));
   EXPECT_TRUE(parser.is_done());

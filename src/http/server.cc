@@ -13,6 +13,7 @@
 #include "async/task_group.h"
 #include "base/scope_exit.h"
 #include "http/connection.h"
+#include "os/peer.h"
 
 namespace cella::http {
 
@@ -24,20 +25,17 @@ namespace {
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr auto kCancelPause = std::chrono::milliseconds(20);
 
-Peer DescribePeer(int fd, const sockaddr_storage& address) {
+Peer DescribePeer(int fd, const sockaddr_storage& address, const os::OwnNamespaces& own) {
   Peer peer;
   if (address.ss_family == AF_INET || address.ss_family == AF_INET6) {
     peer.address = FromSocketAddress(address).ToString();
     return peer;
   }
   peer.is_unix = true;
-  ucred credentials = {};
-  socklen_t size = sizeof credentials;
-  // What cannot be known is nobody, not root.
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0) {
-    peer.uid = credentials.uid;
-    peer.pid = credentials.pid;
-  }
+  const os::PeerProcess process = os::DescribePeer(fd, own);
+  peer.uid = process.uid;
+  peer.pid = process.pid;
+  peer.shares_namespaces = process.shares_namespaces;
   peer.address = fmt::format("unix:uid={},pid={}", static_cast<int64_t>(peer.uid), peer.pid);
   return peer;
 }
@@ -165,7 +163,7 @@ class Server::Impl {
       }
       return;
     }
-    Peer peer = DescribePeer(fd.get(), address);
+    Peer peer = DescribePeer(fd.get(), address, own_);
     auto stream = Stream::Create(context_.loop, std::move(fd), &deadlines_);
     if (!stream) return;
     auto connection = std::make_unique<Connection>(context_, std::move(*stream), std::move(peer));
@@ -206,6 +204,7 @@ class Server::Impl {
   }
 
   ConnectionContext context_;
+  const os::OwnNamespaces own_ = os::OwnNamespaces::Read();
   Deadlines deadlines_;
   async::TaskGroup accepting_;
   async::TaskGroup serving_;

@@ -29,7 +29,7 @@ Task<void> Echo(Exchange& exchange) {
 class OnEveryTransport : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Server, OnEveryTransport, testing::Values("", "127.0.0.1:0"));
 
-TEST_P(OnEveryTransport, AnswersOneRequestAfterTheOther) {
+TEST_P(OnEveryTransport, AnswersSequentialRequests) {
   TestServer server(Echo, {}, GetParam());
   TestClient client(server.address());
   for (int i = 0; i < 3; ++i) {
@@ -53,7 +53,7 @@ TEST_P(OnEveryTransport, AnswersPipelinedRequestsInOrder) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(client.ReadResponse().body, fmt::format("POST /{}|{}", i, i % 10));
 }
 
-TEST(ServerTest, TellsWhoIsAtTheOtherEndOfAUnixSocket) {
+TEST(ServerTest, ReportsThePeerOfAUnixSocket) {
   auto who = [](Exchange& exchange) -> Task<void> {
     const Peer& peer = exchange.peer();
     EXPECT_TRUE(peer.is_unix);
@@ -65,7 +65,7 @@ TEST(ServerTest, TellsWhoIsAtTheOtherEndOfAUnixSocket) {
   EXPECT_EQ(TestClient(server.address()).Get("/").status, 204);
 }
 
-TEST(ServerTest, TakesARequestThatComesByteByByte) {
+TEST(ServerTest, AcceptsARequestByteByByte) {
   TestServer server(Echo);
   TestClient client(server.address());
   for (char c : std::string_view("\r\nPOST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"))

@@ -11,17 +11,17 @@ std::string Encode(const ServerSentEvent& event) {
   return out;
 }
 
-TEST(SseTest, WritesFieldsAndABlankLine) {
+TEST(SseTest, WritesFieldsAndBlankLine) {
   EXPECT_EQ(Encode({.id = "7", .event = "stdout", .data = "{}"}), "id: 7\nevent: stdout\ndata: {}\n\n");
   EXPECT_EQ(Encode({.id = "", .event = "", .data = ""}), "data: \n\n");
 }
 
-TEST(SseTest, EveryLineOfTheDataIsAField) {
+TEST(SseTest, WritesEveryDataLineAsAField) {
   EXPECT_EQ(Encode({.id = "", .event = "", .data = "a\nb\r\nc\rd\n"}),
             "data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n");
 }
 
-TEST(SseTest, ALineEndInAnIdStartsNoField) {
+TEST(SseTest, LineBreakInAnIdStartsNoField) {
   EXPECT_EQ(Encode({.id = "1\ndata: x", .event = "a\r\n\r\nb", .data = ""}),
             "id: 1 data: x\nevent: a    b\ndata: \n\n");
 }

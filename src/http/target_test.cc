@@ -20,7 +20,7 @@ TEST(TargetTest, DecodesSegmentsAndParameters) {
   EXPECT_FALSE(target.has_trailing_slash());
 }
 
-TEST(TargetTest, IsUsedAgain) {
+TEST(TargetTest, ParsesRepeatedly) {
   Target target;
   ASSERT_TRUE(target.Parse("/a/b%2fc/?x=1"));
   EXPECT_TRUE(target.has_trailing_slash());
@@ -32,21 +32,21 @@ TEST(TargetTest, IsUsedAgain) {
   EXPECT_FALSE(target.has_escaped_slash());
 }
 
-TEST(TargetTest, TakesTheAbsoluteForm) {
+TEST(TargetTest, AcceptsTheAbsoluteForm) {
   Target target;
   ASSERT_TRUE(target.Parse("http://host:80/a/b?c=d"));
   EXPECT_EQ(target.path(), "/a/b");
   EXPECT_EQ(target.parameter("c"), "d");
 }
 
-TEST(TargetTest, TheRestHasItsSlashesBack) {
+TEST(TargetTest, RestContainsDecodedSlashes) {
   Target target;
   ASSERT_TRUE(target.Parse("/files/a/b%2Fc/d%2520e"));
   EXPECT_EQ(target.Rest(1), "a/b/c/d%20e");  // decoded once, not twice
   EXPECT_EQ(target.Rest(4), "");
 }
 
-TEST(TargetTest, AParameterMayHoldWhatAPathMayNot) {
+TEST(TargetTest, ParameterMayContainWhatAPathMayNot) {
   Target target;
   ASSERT_TRUE(target.Parse("/files?path=..%2Fa%5Cb%0A"));
   EXPECT_EQ(target.parameter("path"), "../a\\b\n");
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Target, RefusedTarget,
                                          "/%f4%90%80%80", "/%ff", "/%c3", "/a?x=%", "/a?x=%00", "/a?x=%ff", "/a#b",
                                          "http://host", "http://host?x", "https://host/../a", "ftp://host/a"));
 
-TEST_P(RefusedTarget, IsRefused) { EXPECT_FALSE(Target().Parse(GetParam())); }
+TEST_P(RefusedTarget, IsRejected) { EXPECT_FALSE(Target().Parse(GetParam())); }
 
 TEST(TargetTest, BoundsSegmentsAndParameters) {
   std::string path, query = "/?";

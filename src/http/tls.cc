@@ -78,18 +78,14 @@ Status CheckReadable(const std::string& path, const char* what) {
 // A key with a passphrase would ask on the terminal otherwise.
 int NoPassphrase(char*, int, int, void*) { return 0; }
 
-}  // namespace
-
-Result<Tls> Tls::ForServer(const TlsFiles& files) {
+Status UseCertificate(SSL_CTX* context, const TlsFiles& files) {
   TRY_VOID(CheckReadable(files.certificate, "certificate"));
   TRY_VOID(CheckReadable(files.key, "key"));
-  auto context = MakeContext(TLS_server_method());
-  if (!context) return Err(ErrorCode::kInternal, "TLS: {}", TakeErrors());
-  SSL_CTX_set_default_passwd_cb(context.get(), NoPassphrase);
-  if (SSL_CTX_use_certificate_chain_file(context.get(), files.certificate.c_str()) != 1) {
+  SSL_CTX_set_default_passwd_cb(context, NoPassphrase);
+  if (SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1) {
     return Err(ErrorCode::kInvalid, "'{}' is not a certificate in PEM form: {}", files.certificate, TakeErrors());
   }
-  if (SSL_CTX_use_PrivateKey_file(context.get(), files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
+  if (SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) != 1) {
     const unsigned long code = ERR_peek_error();
     const bool mismatch = ERR_GET_LIB(code) == ERR_LIB_X509 && (ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH ||
                                                                 ERR_GET_REASON(code) == X509_R_KEY_TYPE_MISMATCH);
@@ -101,15 +97,24 @@ Result<Tls> Tls::ForServer(const TlsFiles& files) {
     return Err(ErrorCode::kInvalid, "'{}' is not a private key in PEM form without a passphrase: {}", files.key,
                reason);
   }
-  if (SSL_CTX_check_private_key(context.get()) != 1) {
+  if (SSL_CTX_check_private_key(context) != 1) {
     (void)TakeErrors();
     return Err(ErrorCode::kInvalid, "the key '{}' does not belong to the certificate '{}'", files.key,
                files.certificate);
   }
+  return {};
+}
+
+}  // namespace
+
+Result<Tls> Tls::ForServer(const TlsFiles& files) {
+  auto context = MakeContext(TLS_server_method());
+  if (!context) return Err(ErrorCode::kInternal, "TLS: {}", TakeErrors());
+  TRY_VOID(UseCertificate(context.get(), files));
   return Tls(std::move(context));
 }
 
-Result<Tls> Tls::ForClient(const std::string& ca_file) {
+Result<Tls> Tls::ForClient(const std::string& ca_file, const TlsFiles& own) {
   auto context = MakeContext(TLS_client_method());
   if (!context) return Err(ErrorCode::kInternal, "TLS: {}", TakeErrors());
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
@@ -121,6 +126,7 @@ Result<Tls> Tls::ForClient(const std::string& ca_file) {
       return Err(ErrorCode::kInvalid, "'{}' holds no certificate in PEM form: {}", ca_file, TakeErrors());
     }
   }
+  if (!own.certificate.empty()) TRY_VOID(UseCertificate(context.get(), own));
   return Tls(std::move(context));
 }
 

@@ -20,8 +20,9 @@ struct TlsFiles {
 class Tls {
  public:
   static Result<Tls> ForServer(const TlsFiles& files);
-  // Trusts what `ca_file` holds, or the system's authorities when it is empty.
-  static Result<Tls> ForClient(const std::string& ca_file);
+  // Trusts what `ca_file` holds, or the system's authorities when it is empty. Shows `own` to a server that asks for a
+  // certificate; empty paths: none.
+  static Result<Tls> ForClient(const std::string& ca_file, const TlsFiles& own = {});
 
   ssl_ctx_st* context() const { return context_.get(); }
 

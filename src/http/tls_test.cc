@@ -79,7 +79,7 @@ TEST_F(TlsTest, CarriesLargeBodiesBothWays) {
   loop.Run(main());
 }
 
-TEST_F(TlsTest, AClientTrustsNobodyItDoesNotKnow) {
+TEST_F(TlsTest, ClientRejectsUnknownCertificate) {
   TestServer server(Echo, {}, "127.0.0.1:0", {.tls = Tls::ForServer(files_).value()});
   async::Loop loop;
   for (const std::string& authority : {std::string(), directory_ / "other.pem"}) {
@@ -93,7 +93,7 @@ TEST_F(TlsTest, AClientTrustsNobodyItDoesNotKnow) {
   }
 }
 
-TEST_F(TlsTest, AClientTrustsNoOtherName) {
+TEST_F(TlsTest, ClientRejectsCertificateForAnotherName) {
   TestServer server(Echo, {}, "127.0.0.1:0", {.tls = Tls::ForServer(files_).value()});
   async::Loop loop;
   auto url = fmt::format("https://localhost:{}", server.address().port);
@@ -106,7 +106,7 @@ TEST_F(TlsTest, AClientTrustsNoOtherName) {
   loop.Run(main());
 }
 
-TEST_F(TlsTest, AClientWithoutTlsAndASilentOneAreLetGo) {
+TEST_F(TlsTest, ClosesClientsThatDoNotHandshake) {
   TestServer server(Echo, {.header_time = 100ms}, "127.0.0.1:0", {.tls = Tls::ForServer(files_).value()});
   TestClient plain(server.address());
   plain.Say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -116,7 +116,7 @@ TEST_F(TlsTest, AClientWithoutTlsAndASilentOneAreLetGo) {
   while (server.connections() > 0) std::this_thread::yield();
 }
 
-TEST_F(TlsTest, OldVersionsAreRefused) {
+TEST_F(TlsTest, RejectsOldVersions) {
   TestServer server(Echo, {}, "127.0.0.1:0", {.tls = Tls::ForServer(files_).value()});
   auto shake = [&](int version) {
     TestClient client(server.address());
@@ -133,7 +133,7 @@ TEST_F(TlsTest, OldVersionsAreRefused) {
   EXPECT_TRUE(shake(TLS1_3_VERSION));
 }
 
-TEST_F(TlsTest, SaysWhichFileIsWrong) {
+TEST_F(TlsTest, NamesTheInvalidFile) {
   auto message = [](const TlsFiles& files) {
     auto tls = Tls::ForServer(files);
     return tls ? std::string() : tls.error().message;
@@ -148,7 +148,7 @@ TEST_F(TlsTest, SaysWhichFileIsWrong) {
   EXPECT_THAT(message({files_.certificate, directory_ / "other.key"}), HasSubstr("does not belong to the certificate"));
 }
 
-TEST_F(TlsTest, IsNotForUnixSockets) {
+TEST_F(TlsTest, RejectsUnixSockets) {
   ListenOptions options = {.tls = Tls::ForServer(files_).value()};
   EXPECT_FALSE(Listener::Open(*ParseAddress("unix:" + (directory_ / "s")), options));
 }

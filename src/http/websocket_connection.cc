@@ -2,6 +2,7 @@
 
 #include <boost/asio/this_coro.hpp>
 
+#include "base/text.h"
 #include "http/target.h"
 
 namespace cella::http {
@@ -12,14 +13,14 @@ using async::Task;
 
 namespace {
 
-constexpr uint16_t kGoingAway = 1001, kProtocolError = 1002, kBadText = 1007, kTooBig = 1009;
+constexpr uint16_t kGoingAway = 1001, kProtocolError = 1002, kBadText = 1007, kTooBig = 1009, kTryLater = 1013;
 constexpr size_t kPayloadBuffer = size_t{64} << 10;
 
 }  // namespace
 
 WebSocketConnection::WebSocketConnection(async::Loop& loop, Stream& stream, InputBuffer& input, const Limits& limits,
-                                         uint64_t max_message)
-    : stream_(stream), input_(input), limits_(limits), max_message_(max_message), turn_(loop, 1) {}
+                                         BodyBudget& bodies, uint64_t max_message)
+    : stream_(stream), input_(input), limits_(limits), max_message_(max_message), turn_(loop, 1), held_(bodies) {}
 
 WebSocketConnection::~WebSocketConnection() {
   if (said_goodbye_ || writing_) return;
@@ -109,7 +110,9 @@ Task<Status> WebSocketConnection::HandleControl(FrameHeader header) {
   co_return Status{};
 }
 
-Task<Status> WebSocketConnection::AppendPayload(FrameHeader header, std::string& data) {
+// Checks each piece as it comes: a message of megabytes would take too long at its end.
+Task<Status> WebSocketConnection::AppendPayload(FrameHeader header, Message& message) {
+  std::string& data = message.data;
   for (uint64_t done = 0; done < header.length;) {
     if (input_.empty()) {
       Status read =
@@ -117,11 +120,23 @@ Task<Status> WebSocketConnection::AppendPayload(FrameHeader header, std::string&
       CO_TRY_VOID(read);
     }
     std::string_view bytes = input_.bytes().substr(0, header.length - done);
+    if (!held_.Grow(bytes.size())) {
+      Error error = co_await Break(kTryLater, "the messages of other clients take all the room that there is");
+      co_return std::unexpected(std::move(error));
+    }
     const size_t start = data.size();
     data += bytes;
     Unmask(std::span(data).subspan(start), header.mask, done);
     done += bytes.size();
     input_.Consume(bytes.size());
+    if (message.kind != Kind::kText) continue;
+    std::string_view fresh = std::string_view(data).substr(checked_);
+    fresh.remove_suffix(IncompleteUtf8Tail(fresh));
+    if (!IsUtf8(fresh)) {
+      Error error = co_await Break(kBadText, "a text that is not UTF-8");
+      co_return std::unexpected(std::move(error));
+    }
+    checked_ += fresh.size();
   }
   co_return Status{};
 }
@@ -130,6 +145,8 @@ Task<Result<WebSocket::Message>> WebSocketConnection::Receive() {
   co_await asio::this_coro::throw_if_cancelled(false);
   Message message;
   in_message_ = false;
+  held_.GiveBack();
+  checked_ = 0;
   for (;;) {
     auto next = co_await NextHeader();
     CO_TRY(FrameHeader header, std::move(next));
@@ -149,11 +166,11 @@ Task<Result<WebSocket::Message>> WebSocketConnection::Receive() {
     }
     if (!continues) message.kind = header.opcode == Opcode::kText ? Kind::kText : Kind::kBinary;
     in_message_ = true;
-    Status appended = co_await AppendPayload(header, message.data);
+    Status appended = co_await AppendPayload(header, message);
     CO_TRY_VOID(appended);
     if (!header.is_final) continue;
     in_message_ = false;
-    if (message.kind == Kind::kText && !IsUtf8(message.data)) {
+    if (message.kind == Kind::kText && checked_ < message.data.size()) {
       Error error = co_await Break(kBadText, "a text that is not UTF-8");
       co_return std::unexpected(std::move(error));
     }

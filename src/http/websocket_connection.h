@@ -4,6 +4,7 @@
 #include <string>
 
 #include "async/gate.h"
+#include "http/body_budget.h"
 #include "http/input_buffer.h"
 #include "http/limits.h"
 #include "http/stream.h"
@@ -14,7 +15,7 @@ namespace cella::http {
 
 class WebSocketConnection final : public WebSocket {
  public:
-  WebSocketConnection(async::Loop& loop, Stream& stream, InputBuffer& input, const Limits& limits,
+  WebSocketConnection(async::Loop& loop, Stream& stream, InputBuffer& input, const Limits& limits, BodyBudget& bodies,
                       uint64_t max_message);
   // Says goodbye if nobody did, as far as that needs no waiting.
   ~WebSocketConnection() override;
@@ -31,7 +32,7 @@ class WebSocketConnection final : public WebSocket {
   async::Task<Status> ReadMore(size_t capacity);
   async::Task<Result<FrameHeader>> NextHeader();
   async::Task<Status> HandleControl(FrameHeader header);
-  async::Task<Status> AppendPayload(FrameHeader header, std::string& data);
+  async::Task<Status> AppendPayload(FrameHeader header, Message& message);
   // Closes with the code that tells why, and returns the error.
   async::Task<Error> Break(uint16_t code, std::string why);
 
@@ -43,6 +44,8 @@ class WebSocketConnection final : public WebSocket {
   bool writing_ = false;
   bool said_goodbye_ = false;
   bool in_message_ = false;
+  BodyBudget::Share held_;  // of the message that was received last
+  size_t checked_ = 0;      // its bytes that are whole characters
   async::TimePoint last_heard_ = async::Clock::now();
 };
 

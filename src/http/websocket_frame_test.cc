@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::string_literals;
 
-TEST(WebSocketFrameTest, AnswersTheKeyOfTheStandard) {
+TEST(WebSocketFrameTest, ComputesTheAcceptKeyOfTheStandard) {
   EXPECT_EQ(AcceptKey("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
   for (const char* bad : {"", "dGhlIHNhbXBsZSBub25jZQ=", "!!!!!!!!!!!!!!!!!!!!!!==", "dGhlIHNhbXBsZSBub25jZSE="}) {
     EXPECT_EQ(AcceptKey(bad), std::nullopt) << bad;
@@ -20,7 +20,7 @@ TEST(WebSocketFrameTest, EncodesLengthsInTheirShortestForm) {
   EXPECT_EQ(EncodeFrameHeader(Opcode::kText, 65536).view(), "\x81\x7f\x00\x00\x00\x00\x00\x01\x00\x00"s);
 }
 
-TEST(WebSocketFrameTest, WaitsForTheWholeHeader) {
+TEST(WebSocketFrameTest, WaitsForTheCompleteHeader) {
   const std::string header = "\x81\xfe\x01\x00mask"s;
   for (size_t i = 0; i < header.size(); ++i) {
     auto parsed = ParseFrameHeader(header.substr(0, i));
@@ -34,7 +34,7 @@ TEST(WebSocketFrameTest, WaitsForTheWholeHeader) {
   EXPECT_TRUE((*parsed)->is_final);
 }
 
-TEST(WebSocketFrameTest, RefusesWhatBreaksTheProtocol) {
+TEST(WebSocketFrameTest, RejectsProtocolErrors) {
   const std::string bad[] = {
       "\x81\x05hello"s,                                 // no mask
       "\xc1\x80mask"s,                                  // a reserved bit

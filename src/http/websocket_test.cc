@@ -110,7 +110,7 @@ TEST_F(WebSocketTest, EchoesMessagesOfEverySize) {
   EXPECT_EQ(frame.payload, "\xff\x00"s);
 }
 
-TEST_F(WebSocketTest, PutsFragmentsTogetherAndAnswersPingsBetweenThem) {
+TEST_F(WebSocketTest, JoinsFragmentsAndAnswersPingsBetweenThem) {
   client_.Say(Frame(1, "h\xc3") + Frame(kFinal | 9, "are you there") + Frame(0, "\xa9") + Frame(kFinal | 0, "llo"));
   Received pong = ReadFrame(client_);
   EXPECT_EQ(pong.opcode, 10u);
@@ -118,7 +118,7 @@ TEST_F(WebSocketTest, PutsFragmentsTogetherAndAnswersPingsBetweenThem) {
   EXPECT_EQ(ReadFrame(client_).payload, "héllo");
 }
 
-TEST_F(WebSocketTest, TakesFramesByteByByte) {
+TEST_F(WebSocketTest, AcceptsFramesByteByByte) {
   for (char c : Frame(kFinal | 1, std::string(200, 'y'))) client_.Say({&c, 1});
   EXPECT_EQ(ReadFrame(client_).payload, std::string(200, 'y'));
 }
@@ -129,13 +129,13 @@ TEST_F(WebSocketTest, AnswersAClose) {
   EXPECT_TRUE(client_.is_at_end());
 }
 
-TEST_F(WebSocketTest, AMessageThatStallsEndsIt) {
+TEST_F(WebSocketTest, StalledMessageClosesTheConnection) {
   client_.Say(Frame(1, "a"));
   EXPECT_EQ(CloseCode(ReadFrame(client_)), 1001u);
   EXPECT_TRUE(client_.is_at_end());
 }
 
-TEST_F(WebSocketTest, SilenceBetweenMessagesDoesNot) {
+TEST_F(WebSocketTest, SilenceBetweenMessagesKeepsTheConnection) {
   std::this_thread::sleep_for(1300ms);
   client_.Say(Frame(kFinal | 1, "a"));
   EXPECT_EQ(ReadFrame(client_).payload, "a");
@@ -165,13 +165,13 @@ INSTANTIATE_TEST_SUITE_P(WebSocket, BadFrames,
                                                  1009}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST_P(BadFrames, EndTheConnectionWithTheirCode) {
+TEST_P(BadFrames, CloseTheConnectionWithTheirCode) {
   client_.Say(GetParam().bytes);
   EXPECT_EQ(CloseCode(ReadFrame(client_)), GetParam().code);
   EXPECT_TRUE(client_.is_at_end());
 }
 
-TEST(WebSocketSendTest, SendsWhileItReceivesAndSaysGoodbyeOnce) {
+TEST(WebSocketSendTest, SendsWhileReceivingAndSendsOneClose) {
   auto handler = [](Exchange& exchange) -> Task<void> {
     auto socket = co_await exchange.UpgradeToWebSocket({.protocol = "cella"});
     auto talk = [&]() -> Task<bool> {
@@ -198,7 +198,7 @@ TEST(WebSocketSendTest, SendsWhileItReceivesAndSaysGoodbyeOnce) {
   EXPECT_TRUE(client.is_at_end());
 }
 
-TEST(WebSocketSendTest, FramesOfSeveralSendersDoNotMix) {
+TEST(WebSocketSendTest, FramesOfConcurrentSendersAreNotInterleaved) {
   constexpr size_t kSize = 1 << 20;
   auto handler = [](Exchange& exchange) -> Task<void> {
     auto socket = co_await exchange.UpgradeToWebSocket({.protocol = "cella"});
@@ -226,7 +226,7 @@ TEST(WebSocketSendTest, FramesOfSeveralSendersDoNotMix) {
   EXPECT_EQ(ReadFrame(client).payload, std::string(kSize, 'b'));
 }
 
-TEST(WebSocketHandshakeTest, RefusesWhatIsNone) {
+TEST(WebSocketHandshakeTest, RejectsInvalidHandshake) {
   TestServer server(EchoMessages);
   auto without = [](std::string_view line) {
     std::string request(kHandshake);
@@ -242,7 +242,7 @@ TEST(WebSocketHandshakeTest, RefusesWhatIsNone) {
   EXPECT_EQ(response.header("sec-websocket-version"), "13");
 }
 
-TEST(WebSocketHandshakeTest, KeepsWhatTheClientSentAhead) {
+TEST(WebSocketHandshakeTest, KeepsFramesSentWithTheHandshake) {
   TestServer server(EchoMessages);
   TestClient client(server.address());
   client.Say(std::string(kHandshake) + Frame(kFinal | 1, "early"));

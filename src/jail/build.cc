@@ -7,7 +7,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "jail/id_map.h"
+#include "jail/kernel_file.h"
 #include "jail/messages.h"
 #include "jail/steps.h"
 #include "jail/sys.h"
@@ -76,6 +76,8 @@ Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, ReadyState* state) 
   JAIL_TRY(MountScratch(spec));
   JAIL_TRY(AttachLate(late));
   JAIL_TRY(MountProc(&state->own_proc));
+  // Not in a maker: below a /proc with such a mount the kernel allows its jails none of their own.
+  if (state->own_proc) JAIL_TRY(HideKeys());
   JAIL_TRY(MountPts());
   if (!(spec.flags & kHostNetwork)) JAIL_TRY(BringUpLoopback());
   const char* hostname = At(&spec, spec.hostname);

@@ -10,7 +10,7 @@ namespace cella::jail {
 struct BuildFds {
   const int* cgroup_v1 = nullptr;
   int cgroup_v2 = -1;
-  const int* mounts = nullptr;  // of a maker's jail: see ShellSpec
+  const int* mounts = nullptr;  // of a maker's jail: see EmptyJailSpec
   uint32_t mount_count = 0;
   const char* stage = nullptr;  // where AttachGiven has put those that must wait
 };

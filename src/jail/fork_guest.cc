@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "jail/id_map.h"
+#include "jail/kernel_file.h"
 #include "jail/spec.h"
 #include "jail/steps.h"
 #include "jail/sys.h"
@@ -27,8 +27,7 @@ Failure JoinCgroups(const int* fds, uint32_t count) {
 }
 
 Failure JoinNamespaces(const ForkSpec& spec, const int* fds) {
-  // The user namespace first: it brings the capabilities for the others. The pid namespace was joined by being born.
-  if (setns(fds[kUserNamespace], CLONE_NEWUSER) < 0) return Fail(Stage::kJoinNamespaces, "user");
+  // The newborn was born into the user and the pid namespace.
   for (uint32_t i = 2; i < spec.namespace_count; ++i) {
     if (setns(fds[kForkFirstNamespace + i], 0) < 0) return Fail(Stage::kJoinNamespaces);
   }
@@ -54,27 +53,35 @@ Failure SetDescriptors(const ForkSpec& spec, const int* fds, int* session) {
 
 }  // namespace
 
-Failure AimAtPidNamespace(const ForkSpec& spec, const int* fds, int fd_count) {
+Failure CheckFork(const ForkSpec& spec, int fd_count) {
   const uint32_t expected = kForkFirstNamespace + spec.namespace_count + spec.has_ruleset + spec.cgroup_count;
   errno = EPROTO;
   if (static_cast<uint32_t>(fd_count) != expected || spec.namespace_count < 2 ||
       spec.namespace_count > kNamespaceCount) {
     return Fail(Stage::kRequest, "fork");
   }
+  return kOk;
+}
+
+Failure EnterUserAndPidNamespace(const int* fds) {
+  // The user namespace first: it brings the capabilities for the others.
+  if (setns(fds[kUserNamespace], CLONE_NEWUSER) < 0) return Fail(Stage::kJoinNamespaces, "user");
   return setns(fds[kPidNamespace], CLONE_NEWPID) < 0 ? Fail(Stage::kJoinNamespaces, "pid") : kOk;
 }
 
 Failure MoveIn(const ForkSpec& spec, const int* fds, uint64_t data_base, int* session) {
+  // Others in the jail see us from birth and have our user id, and we still hold what is not theirs. Until here the
+  // capabilities keep them away, which they do not have.
+  if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) return Fail(Stage::kCapabilities, "dumpable");
   const int* rest = fds + kForkFirstNamespace + spec.namespace_count;
   const int ruleset = spec.has_ruleset != 0 ? *rest++ : -1;
   JAIL_TRY(JoinCgroups(rest, spec.cgroup_count));
   // A process group of its own, and no terminal.
   if (setsid() < 0) return Fail(Stage::kDescriptors, "session");
-  // Out of memory, the kernel must choose the guest, and neither init nor its checkpoint.
-  (void)!WriteKernelFile("/proc/self/oom_score_adj", "500", Stage::kLimits);
-  // Others in the jail see us from birth and have our user id, and we still hold what is not theirs.
-  if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) return Fail(Stage::kCapabilities, "dumpable");
   JAIL_TRY(JoinNamespaces(spec, fds));
+  // Out of memory, the kernel must choose the guest, and neither init nor its checkpoint. Through the jail's own /proc,
+  // because the zygote's shows no other process.
+  (void)!WriteKernelFile("/proc/self/oom_score_adj", "500", Stage::kLimits);
   JAIL_TRY(BecomeGuest());
   JAIL_TRY(DropCapabilities());
   JAIL_TRY(ForbidNewPrivileges());

@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -27,6 +29,7 @@ constexpr long kIdleWatchIntervalNs = 500'000'000;  // a session between two run
 constexpr int kBreachesBeforeEnd = 5;
 constexpr int kMaxPrograms = 16;
 constexpr int kReapedPerTurn = 256;
+constexpr int kCallBacklog = 128;
 constexpr size_t kDetailSize = sizeof(Report::detail);
 
 uint64_t Nanoseconds(const timeval& time) {
@@ -114,6 +117,7 @@ class Init {
         }
         break;
       case RequestKind::kLend: Lend(); break;
+      case RequestKind::kListen: Listen(); break;
       case RequestKind::kEcho: Tell(ReportKind::kEchoed, request.tag); break;
       default: SendFailure(fds_.control, {Stage::kRequest, EPROTO, "request"}); break;
     }
@@ -126,6 +130,23 @@ class Init {
     if (!SendReport(fds_.control, report, fds_.entry, fds_.entry_count)) {
       SendFailure(fds_.control, {Stage::kRequest, errno, "lend"});
     }
+  }
+
+  // Init has the guest's user id and no capabilities, so it writes nothing that the guest could not write.
+  void Listen() const {
+    Report report = {};
+    report.kind = ReportKind::kListening;
+    const int listener = unconfined_ ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    strncpy(address.sun_path, kCallSocket, sizeof address.sun_path - 1);
+    (void)unlink(kCallSocket);
+    const bool listens = listener >= 0 &&
+                         bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                         listen(listener, kCallBacklog) == 0;
+    report.error = listens ? 0 : unconfined_ ? EPROTO : errno;
+    SendReport(fds_.control, report, &listener, listens ? 1 : 0);
+    if (listener >= 0) close(listener);
   }
 
   void Tell(ReportKind kind, uint32_t tag = 0) const {

@@ -1,13 +1,17 @@
 // A second wall behind the mounts: even if one were writable by mistake, the guest may write only below its own
-// directories, may not reach abstract sockets outside, and may not signal init.
+// directories, may not reach abstract sockets outside, and may not signal init. From ABI 9 (Linux 7.1) it also keeps
+// the guest from the sockets below what is mounted: those that a program binds there after the jail was built as well,
+// which the supervisor cannot find beforehand.
 #include <linux/landlock.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include <cstring>
+#include <initializer_list>
 
 #include "jail/steps.h"
 #include "jail/sys.h"
+#include "jail/tree.h"
 
 namespace cella::jail {
 namespace {
@@ -21,15 +25,16 @@ struct RulesetAttr {
 
 constexpr uint64_t kExecute = 1u << 0, kWriteFile = 1u << 1, kReadFile = 1u << 2, kReadDir = 1u << 3,
                    kMakeChar = 1u << 6, kMakeBlock = 1u << 11, kRefer = 1u << 13, kTruncate = 1u << 14,
-                   kIoctlDev = 1u << 15;
+                   kIoctlDev = 1u << 15, kResolveUnix = 1u << 16;
 constexpr uint64_t kScopeAbstractSocket = 1u << 0, kScopeSignal = 1u << 1;
-constexpr uint64_t kFileRights = kExecute | kWriteFile | kReadFile | kTruncate | kIoctlDev;
+constexpr uint64_t kFileRights = kExecute | kWriteFile | kReadFile | kTruncate | kIoctlDev | kResolveUnix;
 
 uint64_t HandledRights(int abi) {
   uint64_t rights = (1u << 13) - 1;
   if (abi >= 2) rights |= kRefer;
   if (abi >= 3) rights |= kTruncate;
   if (abi >= 5) rights |= kIoctlDev;
+  if (abi >= 9) rights |= kResolveUnix;
   return rights;
 }
 
@@ -46,6 +51,26 @@ Failure Allow(int ruleset, const char* path, uint64_t rights) {
   close(fd);
   errno = saved;
   return added < 0 ? Fail(Stage::kLandlock, path) : kOk;
+}
+
+// A right for a directory also holds for what is mounted below it. Where it does not, a program still reaches the
+// sockets that its own domain has made, but not those of other programs of the jail.
+bool HoldsOnlyGuestFiles(const JailSpec& spec, const char* directory) {
+  for (uint32_t i = 0; i < spec.mount_count; ++i) {
+    const char* target = At(&spec, spec.mounts[i].target);
+    if (Below(target, directory) || (Below(target, "/var/tmp") && strcmp(directory, "/tmp") == 0)) return false;
+  }
+  return (spec.flags & kPrivateWorkspace) || strcmp(directory, "/workspace") != 0;
+}
+
+// A socket that is a mount itself was named by the caller, who meant it.
+Failure AllowNamedSockets(int ruleset, const JailSpec& spec) {
+  for (uint32_t i = 0; i < spec.mount_count; ++i) {
+    const char* target = At(&spec, spec.mounts[i].target);
+    struct stat info;
+    if (stat(target, &info) == 0 && S_ISSOCK(info.st_mode)) JAIL_TRY(Allow(ruleset, target, kResolveUnix));
+  }
+  return kOk;
 }
 
 }  // namespace
@@ -69,21 +94,39 @@ Failure OpenLandlockRuleset(const JailSpec& spec, int* ruleset, unsigned* abi) {
   if (*ruleset < 0) return Fail(Stage::kLandlock, "ruleset");
 
   const uint64_t all = attr.handled_access_fs;
-  const uint64_t write = all & ~(kMakeChar | kMakeBlock);
+  const uint64_t write = all & ~(kMakeChar | kMakeBlock | kResolveUnix);
   JAIL_TRY(Allow(*ruleset, "/", all & (kExecute | kReadFile | kReadDir)));
   JAIL_TRY(Allow(*ruleset, "/dev", all & (kReadFile | kReadDir | kWriteFile | kTruncate | kIoctlDev)));
-  JAIL_TRY(Allow(*ruleset, "/workspace", write));
-  JAIL_TRY(Allow(*ruleset, "/tmp", write));
-  JAIL_TRY(Allow(*ruleset, "/dev/shm", write));
+  for (const char* directory : {"/workspace", "/tmp", "/dev/shm"}) {
+    JAIL_TRY(Allow(*ruleset, directory, HoldsOnlyGuestFiles(spec, directory) ? write | (all & kResolveUnix) : write));
+  }
   for (uint32_t i = 0; i < spec.mount_count; ++i) {
     if (spec.mounts[i].flags & kMountWritable) JAIL_TRY(Allow(*ruleset, At(&spec, spec.mounts[i].target), write));
   }
-  return kOk;
+  return (all & kResolveUnix) ? AllowNamedSockets(*ruleset, spec) : kOk;
 }
 
 Failure EnterLandlock(int ruleset) {
   if (ruleset < 0) return kOk;
   return syscall(SYS_landlock_restrict_self, ruleset, 0) < 0 ? Fail(Stage::kLandlock, "restrict") : kOk;
+}
+
+Failure EnterZygoteLandlock() {
+  const int version = LandlockAbi();
+  // The first version refuses every rename to another directory, and guests inherit that.
+  if (version < 2) return kOk;
+  // A guest keeps this domain for good, so nothing is refused here that its jail allows. The domain itself is what
+  // counts: it forbids changes of mounts, and access to processes that are not in it, such as init and the maker.
+  RulesetAttr attr = {};
+  attr.handled_access_fs = kMakeChar | kMakeBlock | kRefer;
+  if (version >= 6) attr.scoped = kScopeAbstractSocket | kScopeSignal;
+  const size_t size = version >= 6 ? sizeof attr : sizeof(uint64_t);
+  const int ruleset = static_cast<int>(syscall(SYS_landlock_create_ruleset, &attr, size, 0));
+  if (ruleset < 0) return Fail(Stage::kLandlock, "ruleset");
+  Failure failure = Allow(ruleset, "/", kRefer);
+  if (!failure) failure = EnterLandlock(ruleset);
+  close(ruleset);
+  return failure;
 }
 
 }  // namespace cella::jail

@@ -24,34 +24,34 @@ class Maker {
       int count = 0;
       // The supervisor is gone, and with us goes everything here.
       if (ReceiveRequest(control_, &request, fds, &count) <= 0) _exit(0);
-      if (request.kind == RequestKind::kShell && count >= 1) {
-        if (Failure failure = MakeShell(request.shell, fds, count)) SendFailure(fds[0], failure);
-      } else if (request.kind == RequestKind::kSpawn && count == 2) {
-        if (Failure failure = Spawn(fds[0], fds[1])) SendFailure(fds[1], failure);
+      if (request.kind == RequestKind::kEmptyJail && count >= 1) {
+        if (Failure failure = MakeEmptyJail(request.jail, fds, count)) SendFailure(fds[0], failure);
+      } else if (request.kind == RequestKind::kSpawn && count >= 2) {
+        if (Failure failure = Spawn(fds, count)) SendFailure(fds[1], failure);
       }
       for (int i = 0; i < count; ++i) close(fds[i]);
     }
   }
 
  private:
-  Failure MakeShell(const ShellSpec& shell, const int* fds, int count) {
+  Failure MakeEmptyJail(const EmptyJailSpec& jail, const int* fds, int count) {
     // No mount point stays empty, and nothing is left over.
-    uint32_t wanted = shell.has_workspace ? 1 : 0;
+    uint32_t wanted = jail.has_workspace ? 1 : 0;
     for (uint32_t i = 0; i < spec_->mount_count; ++i) wanted += spec_->mounts[i].flags & kMountPoint ? 1 : 0;
     errno = EPROTO;
-    if (shell.mount_count != wanted || static_cast<uint32_t>(count) != 1 + shell.cgroup_count + wanted) {
-      return Fail(Stage::kRequest, "shell");
+    if (jail.mount_count != wanted || static_cast<uint32_t>(count) != 1 + jail.cgroup_count + wanted) {
+      return Fail(Stage::kRequest, "jail");
     }
-    spec_->flags = shell.has_workspace ? spec_->flags & ~uint32_t{kPrivateWorkspace} : spec_->flags | kPrivateWorkspace;
-    spec_->cgroup_v1_count = shell.cgroup_count;
-    spec_->scratch_bytes = shell.scratch_bytes;
-    spec_->scratch_inodes = shell.scratch_inodes;
-    spec_->watch = {shell.watch_memory_bytes, shell.watch_cpu_ns, shell.watch_processes};
+    spec_->flags = jail.has_workspace ? spec_->flags & ~uint32_t{kPrivateWorkspace} : spec_->flags | kPrivateWorkspace;
+    spec_->cgroup_v1_count = jail.cgroup_count;
+    spec_->scratch_bytes = jail.scratch_bytes;
+    spec_->scratch_inodes = jail.scratch_inodes;
+    spec_->watch = {jail.watch_memory_bytes, jail.watch_cpu_ns, jail.watch_processes};
     BuildFds given;
     given.cgroup_v1 = fds + 1;
-    given.mounts = given.cgroup_v1 + shell.cgroup_count;
-    given.mount_count = shell.mount_count;
-    if (shell.mount_count == 0) return Clone(given, fds[0], Parent::kUs);
+    given.mounts = given.cgroup_v1 + jail.cgroup_count;
+    given.mount_count = jail.mount_count;
+    if (jail.mount_count == 0) return Clone(given, fds[0], Parent::kUs);
     // In a process of its own, whose mounts are the jail's alone.
     pid_t pid = fork();
     if (pid < 0) return Fail(Stage::kFork);
@@ -72,20 +72,45 @@ class Maker {
     return kOk;
   }
 
-  // A program of the tree with our rights over this world; what goes wrong is said on its own control socket.
-  Failure Spawn(int exec_fd, int control) const {
+  // A zygote: a program of the tree, confined. What goes wrong is reported on its own control socket.
+  Failure Spawn(const int* fds, int count) const {
+    const int control = fds[1];
     ExecBlock exec;
-    JAIL_TRY(exec.Map(exec_fd));
+    JAIL_TRY(exec.Map(fds[0]));
+    int reported[2];
+    if (pipe2(reported, O_CLOEXEC) < 0) return Fail(Stage::kFork, "pipe");
     pid_t pid = fork();
-    if (pid < 0) return Fail(Stage::kFork);
-    if (pid > 0) return kOk;
-    SendFailure(control, Become(exec, control));
-    _exit(127);
+    if (pid == 0) {
+      close(reported[1]);
+      // The supervisor believes the first report alone that names a process, so the zygote must not send one before.
+      char byte;
+      if (read(reported[0], &byte, 1) != 1) _exit(1);
+      SendFailure(control, Become(exec, control, fds + 2, count - 2));
+      _exit(127);
+    }
+    close(reported[0]);
+    Failure failure = pid < 0 ? Fail(Stage::kFork) : ReportZygote(pid, control);
+    if (!failure && write(reported[1], "r", 1) != 1) failure = Fail(Stage::kFork, "pipe");
+    close(reported[1]);
+    return failure;
   }
 
-  Failure Become(const ExecBlock& exec, int control) const {
+  static Failure ReportZygote(pid_t pid, int control) {
+    const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    if (pidfd < 0) return Fail(Stage::kFork, "pidfd");
+    Report report = {};
+    report.kind = ReportKind::kCreated;
+    const bool sent = SendReport(control, report, &pidfd, 1);
+    close(pidfd);
+    return sent ? kOk : Fail(Stage::kFork, "report");
+  }
+
+  Failure Become(const ExecBlock& exec, int control, const int* cgroups, int cgroup_count) const {
     (void)signal(SIGCHLD, SIG_DFL);
-    if (unshare(CLONE_NEWNS) < 0) return Fail(Stage::kMountNamespace);  // whatever it mounts, jails do not see it
+    for (int i = 0; i < cgroup_count; ++i) {
+      if (write(cgroups[i], "0", 1) != 1) return Fail(Stage::kJoinCgroup);
+    }
+    if (unshare(CLONE_NEWNS) < 0) return Fail(Stage::kMountNamespace);
     if (setsid() < 0) return Fail(Stage::kDescriptors, "session");
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) return Fail(Stage::kDescriptors, "parent death signal");
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -96,6 +121,13 @@ class Maker {
     }
     if (sys::CloseRange(kControlFd + 1, ~0u, CLOSE_RANGE_CLOEXEC) < 0) return Fail(Stage::kDescriptors);
     if (chdir("/") < 0) return Fail(Stage::kWorkingDirectory, "/");
+    JAIL_TRY(MountOwnProcAlone());
+    JAIL_TRY(SetProcessLimits(exec.spec().limits));
+    // As the maker's user it owns the user namespaces of the jails, and needs no capability of its own to have a
+    // newborn enter one: see fork_guest.h.
+    JAIL_TRY(DropCapabilities());
+    JAIL_TRY(EnterZygoteLandlock());
+    JAIL_TRY(LoadFilter(Filter::kZygote));
     const char* program = At(&exec.spec(), exec.spec().program);
     execve(program, exec.argv(), exec.envp());
     return Fail(Stage::kExec, program);

@@ -1,4 +1,4 @@
-// The maker: a long-lived process that has built a root tree once and makes jails of it on request ("shells": all
+// The maker: a long-lived process that has built a root tree once and makes jails of it on request ("jails": all
 // namespaces, the mounts, our init), and starts the zygotes whose copies move in. It is PID 1 of a world of its own
 // (user, pid, mount and the other namespaces), in which zygotes and jails are the only others: outside it is an
 // unprivileged user without a view of the host, and its end is the end of them all.

@@ -56,9 +56,9 @@ int ReceiveRequest(int socket, Request* request, int fds[kMaxMessageFds], int* f
   ssize_t n;
   do {
     n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  } while (n < 0 && errno == EINTR);
-  if (n == 0) return 0;
-  if (n < 0) return errno == ECONNRESET ? 0 : -1;
+    // ECONNRESET is reported once, ahead of what the peer sent before it closed its end.
+  } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+  if (n <= 0) return static_cast<int>(n);
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);

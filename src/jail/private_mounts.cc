@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <initializer_list>
 
 #include "jail/steps.h"
 #include "jail/sys.h"
@@ -62,6 +63,52 @@ Failure MountProc(bool* own_proc) {
     return Fail(Stage::kProc, "/proc");
   }
   return kOk;
+}
+
+Failure HideKeys() {
+  // They list the keys of our user id outside as well: an ordinary user's own.
+  for (const char* path : {"/proc/keys", "/proc/key-users"}) {
+    if (sys::Mount("/dev/null", path, nullptr, sys::kMsBind, nullptr) < 0 && errno != ENOENT) {
+      return Fail(Stage::kProc, path);
+    }
+  }
+  return kOk;
+}
+
+// Beside the process itself only what programs read to learn of the machine.
+Failure MountOwnProcAlone() {
+  struct Part {
+    const char* source;
+    const char* target;
+    bool is_directory;
+    int fd;
+  };
+  char own[32];
+  snprintf(own, sizeof own, "/proc/%d", getpid());
+  Part parts[] = {{own, "/proc/self", true, -1},
+                  {"/proc/sys", "/proc/sys", true, -1},
+                  {"/proc/cpuinfo", "/proc/cpuinfo", false, -1},
+                  {"/proc/meminfo", "/proc/meminfo", false, -1},
+                  {"/proc/stat", "/proc/stat", false, -1},
+                  {"/proc/filesystems", "/proc/filesystems", false, -1}};
+  for (Part& part : parts) {
+    part.fd = sys::OpenTree(AT_FDCWD, part.source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (part.fd < 0 && errno != ENOENT) return Fail(Stage::kProc, part.target);
+  }
+  constexpr unsigned long kFlags = sys::kMsNosuid | sys::kMsNodev | sys::kMsNoexec;
+  if (sys::Mount("tmpfs", "/proc", "tmpfs", kFlags, "size=64k,nr_inodes=16,mode=555") < 0) {
+    return Fail(Stage::kProc, "/proc");
+  }
+  for (const Part& part : parts) {
+    if (part.fd < 0) continue;
+    const int made = part.is_directory ? mkdir(part.target, 0555) : mknod(part.target, S_IFREG | 0444, 0);
+    if (made < 0) return Fail(Stage::kProc, part.target);
+    const int moved = sys::MoveMount(part.fd, "", AT_FDCWD, part.target, MOVE_MOUNT_F_EMPTY_PATH);
+    if (moved < 0) return Fail(Stage::kProc, part.target);
+    close(part.fd);
+  }
+  const unsigned long read_only = sys::kMsRemount | sys::kMsBind | sys::kMsRdonly | kFlags;
+  return sys::Mount(nullptr, "/proc", nullptr, read_only, nullptr) < 0 ? Fail(Stage::kProc, "/proc") : kOk;
 }
 
 Failure MountPts() {

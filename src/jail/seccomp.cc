@@ -10,12 +10,17 @@ namespace cella::jail {
 #include "seccomp_filters.inc"
 
 Failure LoadFilter(Filter filter) {
-  bool strict = filter == Filter::kStrictMemory;
-  // The kernel does not write through the pointer; its structure just is not const.
   sock_fprog program = {};
-  program.len = static_cast<unsigned short>(strict ? sizeof kStrictMemoryFilter / sizeof(sock_filter)
-                                                   : sizeof kDefaultFilter / sizeof(sock_filter));
-  program.filter = const_cast<sock_filter*>(strict ? kStrictMemoryFilter : kDefaultFilter);
+  // The kernel does not write through the pointer; its structure just is not const.
+  auto use = [&program](const auto& table) {
+    program.len = static_cast<unsigned short>(sizeof table / sizeof(sock_filter));
+    program.filter = const_cast<sock_filter*>(table);
+  };
+  switch (filter) {
+    case Filter::kDefault: use(kDefaultFilter); break;
+    case Filter::kStrictMemory: use(kStrictMemoryFilter); break;
+    case Filter::kZygote: use(kZygoteFilter); break;
+  }
   return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0 ? Fail(Stage::kSeccomp) : kOk;
 }
 

@@ -31,12 +31,14 @@ unsigned long NamespaceFlags(const JailSpec& spec);
 // tree.h has the steps of the tree. private_mounts.cc:
 Failure MountScratch(const JailSpec& spec);
 Failure MountProc(bool* own_proc);
+Failure HideKeys();
+Failure MountOwnProcAlone();  // of a zygote, over the maker's: it shows no other process
 Failure MountPts();
 
-// idmap.cc: a user namespace in which `owner` is shown as `shown`; returns its descriptor in *fd.
+// idmapped_mount.cc: a user namespace in which `owner` is shown as `shown`; returns its descriptor in *fd.
 Failure OpenIdmap(uint32_t owner_uid, uint32_t owner_gid, uint32_t shown_uid, uint32_t shown_gid, int* fd);
 
-// identity.cc
+// credentials.cc
 Failure DropToUid(const JailSpec& spec);
 Failure MapIds(int pid, const JailSpec& spec);
 Failure BecomeGuestUser(const JailSpec& spec);
@@ -53,10 +55,12 @@ Failure BringUpLoopback();
 // landlock.cc: *abi is 0 and *ruleset -1 where the kernel has no Landlock.
 Failure OpenLandlockRuleset(const JailSpec& spec, int* ruleset, unsigned* abi);
 Failure EnterLandlock(int ruleset);
+// Of a zygote and all that is forked from it: beside what its jail allows each guest.
+Failure EnterZygoteLandlock();
 int LandlockAbi();
 
 // seccomp.cc
-enum class Filter { kDefault, kStrictMemory };
+enum class Filter { kDefault, kStrictMemory, kZygote };
 Failure LoadFilter(Filter filter);
 
 // guest.cc. One byte, not zero: zero still starts a core dump handler on the host where core_pattern is a pipe.

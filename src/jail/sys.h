@@ -16,7 +16,7 @@
 namespace cella::jail::sys {
 
 inline constexpr unsigned long kMsRdonly = 1, kMsNosuid = 2, kMsNodev = 4, kMsNoexec = 8, kMsBind = 4096,
-                               kMsRec = 16384, kMsPrivate = 1ul << 18;
+                               kMsRemount = 32, kMsRec = 16384, kMsPrivate = 1ul << 18;
 inline constexpr int kMntDetach = 2;
 inline constexpr int kAtRecursive = 0x8000;
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "jail/id_map.h"
+#include "jail/kernel_file.h"
 #include "jail/steps.h"
 #include "jail/sys.h"
 #include "jail/tree.h"
@@ -137,6 +137,15 @@ Failure MakeTarget(int root, const char* path, bool is_dir, Links links = Links:
   return kOk;
 }
 
+Failure MakeParent(int root, const char* path) {
+  char parent[4096];
+  const auto length = static_cast<size_t>(BaseName(path) - path);
+  if (length <= 1 || length > sizeof parent) return kOk;
+  memcpy(parent, path, length - 1);
+  parent[length - 1] = '\0';
+  return MakeTarget(root, parent, true);
+}
+
 // The top-level entries of another root tree become entries of ours, so that the mount points we need can exist
 // without changing the tree itself.
 Failure AttachRootfs(int rootfs, int root) {
@@ -207,6 +216,7 @@ Failure FillTree(const JailSpec& spec, int root) {
   }
   for (uint32_t i = 0; i < spec.link_count; ++i) {
     const char* path = At(&spec, spec.links[i].path);
+    JAIL_TRY(MakeParent(root, path));
     int parent = OpenParent(root, path);
     if (parent < 0) return Fail(Stage::kTree, path);
     int made = symlinkat(At(&spec, spec.links[i].target), parent, BaseName(path));
@@ -246,11 +256,6 @@ Failure Attach(int fd, bool is_dir, int root, const char* target, Links links = 
 void SetFileSystemIds(uint32_t uid, uint32_t gid) {
   (void)syscall(SYS_setfsgid, gid);
   (void)syscall(SYS_setfsuid, uid);
-}
-
-bool Below(const char* path, const char* directory) {
-  size_t length = strlen(directory);
-  return strncmp(path, directory, length) == 0 && path[length] == '/';
 }
 
 // The scratch tmpfs is mounted over these in the jail itself, so what belongs below them is attached after that.
@@ -315,6 +320,11 @@ Failure EnterTree(int root) {
 }
 
 }  // namespace
+
+bool Below(const char* path, const char* directory) {
+  size_t length = strlen(directory);
+  return strncmp(path, directory, length) == 0 && path[length] == '/';
+}
 
 Failure EnterOwnMounts(const JailSpec& spec) {
   if (spec.flags & kPrivileged) {

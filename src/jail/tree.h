@@ -18,6 +18,9 @@ struct LateMounts {
   uint32_t count = 0;
 };
 
+// By their names: the path is one of an entry in the directory, or further below.
+bool Below(const char* path, const char* directory);
+
 Failure EnterOwnMounts(const JailSpec& spec);
 Failure BuildTree(const JailSpec& spec);
 // The sources of all mounts, detached; they outlive this process in whoever holds the descriptors.

@@ -76,6 +76,38 @@ uint64_t TmpfsUsed(const char* path) {
   return (info.f_blocks - info.f_bfree) * static_cast<uint64_t>(info.f_bsize);
 }
 
+// An upper bound for the watches of a process's epoll instances: each may watch each of its other descriptors.
+uint64_t PossibleWatches(pid_t pid) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/fd", pid);
+  int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) {
+    // It hides. Half of its table may be instances.
+    char text[4096];
+    ReadProc(pid, "status", text, sizeof text);
+    const char* size = strstr(text, "FDSize:");
+    const uint64_t half = size == nullptr ? 0 : strtoull(size + 7, nullptr, 10) / 2;
+    return half * half;
+  }
+  uint64_t instances = 0, others = 0;
+  alignas(dirent64) char buffer[16384];
+  long n;
+  while ((n = syscall(SYS_getdents64, directory, buffer, sizeof buffer)) > 0) {
+    for (long offset = 0; offset < n;) {
+      auto* entry = reinterpret_cast<dirent64*>(buffer + offset);
+      offset += entry->d_reclen;
+      char target[32];
+      ssize_t length = readlinkat(directory, entry->d_name, target, sizeof target);
+      if (length <= 0) continue;
+      constexpr char kEpoll[] = "anon_inode:[eventpoll]";
+      const bool is_epoll = length == sizeof kEpoll - 1 && memcmp(target, kEpoll, sizeof kEpoll - 1) == 0;
+      ++(is_epoll ? instances : others);
+    }
+  }
+  close(directory);
+  return instances * (instances + others);
+}
+
 // Sockets of the jail's network namespace, at the memory that their buffers may hold by default (the filter keeps a
 // guest from enlarging them).
 uint64_t SocketBuffers() {
@@ -126,6 +158,7 @@ void Watchdog::Scan(uint64_t reaped_cpu_ns) {
                       times.own_ticks * ns_per_tick,
                       times.children_ticks * ns_per_tick,
                       times.threads,
+                      0,
                       !descendants_only_,
                       times.zombie};
       seen_[count_++] = process;
@@ -156,10 +189,11 @@ void Watchdog::Scan(uint64_t reaped_cpu_ns) {
   uint64_t vanished = 0, arrived = reaped_cpu_ns - reaped_before_;
   reaped_before_ = reaped_cpu_ns;
   for (int i = 0; i < before_count; ++i) {
-    const Seen* now = nullptr;
+    Seen* now = nullptr;
     for (int j = 0; j < count_ && now == nullptr; ++j) {
       if (seen_[j].pid == before[i].pid) now = &seen_[j];
     }
+    if (now != nullptr) now->watches = before[i].watches;
     if (now == nullptr) {
       vanished += before[i].cpu_ns + before[i].children_ns;
     } else if (now->children_ns > before[i].children_ns) {
@@ -169,9 +203,30 @@ void Watchdog::Scan(uint64_t reaped_cpu_ns) {
   if (vanished > arrived) lost_cpu_ns_ += vanished - arrived;
 }
 
+// A few processes at each look, in turns: a guest decides how many descriptors there are to look at.
+void Watchdog::CountSomeWatches() {
+  constexpr int kAtOnce = 4;
+  const int at_once = count_ < kAtOnce ? count_ : kAtOnce;
+  for (int counted = 0; counted < at_once; ++counted) {
+    Seen* next = nullptr;  // the smallest number above the last one, or else the smallest
+    Seen* first = nullptr;
+    for (int i = 0; i < count_; ++i) {
+      if (first == nullptr || seen_[i].pid < first->pid) first = &seen_[i];
+      if (seen_[i].pid > last_counted_ && (next == nullptr || seen_[i].pid < next->pid)) next = &seen_[i];
+    }
+    if (next == nullptr) next = first;
+    last_counted_ = next->pid;
+    next->watches = PossibleWatches(next->pid);
+  }
+}
+
 uint64_t Watchdog::SumMemory(bool exact) const {
+  // A watch takes 0.2 KiB of kernel memory. It counts for more, because all guests of a user share the number of
+  // watches that the kernel permits.
+  constexpr uint64_t kPerWatch = 1024;
   uint64_t sum = 0;
   for (int i = 0; i < count_; ++i) {
+    sum += seen_[i].watches * kPerWatch;
     char text[4096];
     // Readable whatever the process does to hide.
     if (ReadProc(seen_[i].pid, "status", text, sizeof text) == 0) continue;
@@ -192,6 +247,7 @@ KillReason Watchdog::Check(uint64_t reaped_cpu_ns) {
   for (int i = 0; i < count_; ++i) threads += seen_[i].zombie ? 0 : seen_[i].threads;
   if (limits_.processes != 0 && threads > limits_.processes) return KillReason::kProcesses;
   if (limits_.memory_bytes != 0) {
+    CountSomeWatches();
     uint64_t files = descendants_only_ ? 0 : TmpfsUsed("/tmp") + SocketBuffers();
     uint64_t memory = SumMemory(false) + files;
     if (memory > limits_.memory_bytes) memory = SumMemory(true) + files;

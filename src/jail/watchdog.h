@@ -39,10 +39,12 @@ class Watchdog {
     uint64_t cpu_ns;
     uint64_t children_ns;  // of those that it waited for
     uint64_t threads;
+    uint64_t watches;  // that its epoll instances may hold
     bool in_tree;
     bool zombie;
   };
   void Scan(uint64_t reaped_cpu_ns);
+  void CountSomeWatches();
   uint64_t SumMemory(bool exact) const;
 
   WatchLimits limits_;
@@ -53,6 +55,7 @@ class Watchdog {
   uint64_t lost_cpu_ns_ = 0;  // of processes that nobody waited for
   uint64_t reaped_before_ = 0;
   int count_ = 0;
+  pid_t last_counted_ = 0;  // by CountSomeWatches
   Seen seen_[kMaxWatched];
 };
 

@@ -1,11 +1,10 @@
 #include "language/filename.h"
 
-#include <sys/random.h>
-
 #include <cerrno>
 #include <cstdint>
 #include <vector>
 
+#include "base/random.h"
 #include "base/sha256.h"
 #include "language/java_source.h"
 
@@ -95,20 +94,6 @@ std::string GeneratedFileName(const Language& language, std::string_view code) {
   std::string extension = language.extensions.front();
   if (language.js_module && LooksLikeJsModule(code)) extension = "mjs";
   return fmt::format("tmp_code_{}_{}.{}", Sha256Hex(code), RandomHex(8), extension);
-}
-
-std::string RandomHex(size_t digits) {
-  std::vector<uint8_t> bytes((digits + 1) / 2);
-  size_t filled = 0;
-  while (filled < bytes.size()) {
-    ssize_t count = ::getrandom(bytes.data() + filled, bytes.size() - filled, 0);
-    if (count < 0 && errno != EINTR) break;  // only ENOSYS is possible; zeros are still a valid name
-    if (count > 0) filled += static_cast<size_t>(count);
-  }
-  std::string hex;
-  for (uint8_t byte : bytes) hex += fmt::format("{:02x}", byte);
-  hex.resize(digits);
-  return hex;
 }
 
 }  // namespace cella::language

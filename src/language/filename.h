@@ -21,7 +21,4 @@ Result<std::string> CheckFileName(std::string_view name);
 // "tmp_code_<sha256>_<8 random hex digits>.<ext>"; for a Java file "<Class>.java".
 std::string GeneratedFileName(const Language& language, std::string_view code);
 
-// Random hexadecimal digits from the kernel.
-std::string RandomHex(size_t digits);
-
 }  // namespace cella::language

@@ -16,7 +16,7 @@ class FilenameTest : public ::testing::Test {
   Result<LanguageTable> table_ = LanguageTable::Load(CELLA_LANGUAGES_TOML);
 };
 
-TEST_F(FilenameTest, FirstLineCommentNamesTheFile) {
+TEST_F(FilenameTest, FirstLineCommentSetsTheName) {
   EXPECT_EQ(Named("python", "# filename: a/b.py\nprint(1)"), "a/b.py");
   EXPECT_EQ(Named("python", "#filename:b.py\r\n"), "b.py");
   EXPECT_EQ(Named("python", "  # Filename:  two words.py  "), "two words.py");
@@ -29,12 +29,12 @@ TEST_F(FilenameTest, FirstLineCommentNamesTheFile) {
   EXPECT_EQ(Named("python", "\xef\xbb\xbf# filename: a.py"), "a.py");
 }
 
-TEST_F(FilenameTest, ShebangAndPhpTagMayComeFirst) {
+TEST_F(FilenameTest, ShebangAndPhpTagMayPrecedeTheComment) {
   EXPECT_EQ(Named("bash", "#!/bin/bash\n# filename: a.sh\n"), "a.sh");
   EXPECT_EQ(Named("php", "<?php\n// filename: a.php\n"), "a.php");
 }
 
-TEST_F(FilenameTest, OtherLinesDoNot) {
+TEST_F(FilenameTest, OtherLinesDoNotSetTheName) {
   EXPECT_EQ(Named("python", "print(1)\n# filename: a.py"), std::nullopt);
   EXPECT_EQ(Named("python", "// filename: a.py"), std::nullopt);
   EXPECT_EQ(Named("python", "# the filename: a.py"), std::nullopt);
@@ -42,16 +42,16 @@ TEST_F(FilenameTest, OtherLinesDoNot) {
   EXPECT_EQ(Named("python", ""), std::nullopt);
 }
 
-TEST_F(FilenameTest, EmptyNameIsStillAName) { EXPECT_EQ(Named("python", "# filename:\n"), ""); }
+TEST_F(FilenameTest, EmptyNameIsReturned) { EXPECT_EQ(Named("python", "# filename:\n"), ""); }
 
-TEST(CheckFileNameTest, CleansWhatLiesInTheWorkspace) {
+TEST(CheckFileNameTest, NormalizesNamesInTheWorkspace) {
   EXPECT_EQ(CheckFileName("a.py").value(), "a.py");
   EXPECT_EQ(CheckFileName("./a//b/./c.py").value(), "a/b/c.py");
   EXPECT_EQ(CheckFileName("..a/b..").value(), "..a/b..");
   EXPECT_EQ(CheckFileName(std::string(255, 'x')).value().size(), 255u);
 }
 
-TEST(CheckFileNameTest, RefusesWhatDoesNot) {
+TEST(CheckFileNameTest, RejectsNamesOutsideTheWorkspace) {
   std::string deep;
   while (deep.size() < 4096) deep += "d/";
   deep += "x";
@@ -67,14 +67,14 @@ TEST(CheckFileNameTest, RefusesWhatDoesNot) {
   EXPECT_EQ(CheckFileName("../x").error().message, "file name '../x' is not in the workspace");
 }
 
-TEST_F(FilenameTest, GeneratedNamesCarryTheHashAndAreUnique) {
+TEST_F(FilenameTest, GeneratedNamesContainTheHashAndAreUnique) {
   std::string one = GeneratedFileName(*table_->Find("python"), "abc");
   std::string two = GeneratedFileName(*table_->Find("python"), "abc");
   EXPECT_THAT(one, MatchesRegex("tmp_code_ba7816bf[0-9a-f]{56}_[0-9a-f]{8}\\.py"));
   EXPECT_NE(one, two);
 }
 
-TEST_F(FilenameTest, GeneratedNamesSuitTheLanguage) {
+TEST_F(FilenameTest, GeneratedNamesHaveTheLanguagesExtension) {
   EXPECT_EQ(GeneratedFileName(*table_->Find("java"), "public class Hello {}"), "Hello.java");
   EXPECT_EQ(GeneratedFileName(*table_->Find("java"), "// nothing"), "Main.java");
   const Language& js = *table_->Find("js");

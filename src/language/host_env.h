@@ -2,37 +2,37 @@
 // caller's back, and a server answers for callers other than itself.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "language/tool_query.h"
 
 namespace cella::language {
 
 struct HostEnv {
   std::string path;         // PATH
   std::string home;         // HOME
-  std::string cwd;          // where version managers look for .python-version and the like; empty: "/"
+  std::string cwd;          // where relative paths begin, and pyenv's .python-version is looked for; empty: "/"
   std::string virtual_env;  // VIRTUAL_ENV
-  std::string cache_dir;    // for answers of interpreters; empty: none are kept
+  std::string cache_dir;    // for answers of programs; empty: none are kept
   // What version managers and toolchains read: PYENV_ROOT, PYENV_VERSION, ASDF_…, RUSTUP_HOME, …
   std::vector<std::pair<std::string, std::string>> variables;
-  // Real paths of the directories that guests may write to (--workdir, writable mounts). Nothing below them is run on
-  // the host.
+  // Real paths of the directories that guests may write to (--workdir, writable mounts). No link there decides what a
+  // guest sees, and no answers are kept there.
   std::vector<std::string> guest_writable;
+  // How programs are asked about themselves; null: they are not.
+  std::shared_ptr<const ToolAsker> asker;
 
   // The variable's value, or "".
   std::string_view Get(std::string_view name) const;
-  // The clean environment for a program that is asked something: HOME, PATH and the variables above, without what
-  // leads to where guests may write or into a virtual environment.
-  std::vector<std::string> ForAsking() const;
-  // The current directory for that. Version managers read files there that name programs (rust-toolchain.toml,
-  // .tool-versions), so it is "/" when a guest may have written those.
-  std::string DirectoryForAsking() const;
 
-  // Of this process; cache_dir is $XDG_CACHE_HOME/cella or ~/.cache/cella. Not to be called while another thread
-  // changes the environment.
-  static HostEnv FromProcess();
+  // Of this process, without an asker. cache_dir is $XDG_CACHE_HOME/cella, else ~/.cache/cella; without a home
+  // directory of its own it is `state_dir`, or where that is by default. Not to be called while another thread changes
+  // the environment.
+  static HostEnv FromProcess(const std::string& state_dir = "");
 };
 
 }  // namespace cella::language

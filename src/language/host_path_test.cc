@@ -41,7 +41,7 @@ class HostPathTest : public ::testing::Test {
   std::vector<std::string> guests_;
 };
 
-TEST_F(HostPathTest, PlainPathsAreTheirOwnRealPaths) {
+TEST_F(HostPathTest, PathsWithoutLinksAreUnchanged) {
   EXPECT_EQ(Resolve(dir_ / "work/sub/file").value(), dir_ / "work/sub/file");
   EXPECT_EQ(Resolve(dir_ / "work").value(), dir_ / "work");
   EXPECT_EQ(Resolve("/").value(), "/");
@@ -50,7 +50,7 @@ TEST_F(HostPathTest, PlainPathsAreTheirOwnRealPaths) {
   EXPECT_EQ(Resolve(dir_ / "work/sub/../../private/.").value(), dir_ / "private");
 }
 
-TEST_F(HostPathTest, RelativePathsStartAtTheCurrentDirectory) {
+TEST_F(HostPathTest, RelativePathsResolveFromTheCurrentDirectory) {
   int before = ::open(".", O_PATH | O_CLOEXEC);
   ScopeExit back([&] {
     (void)!::fchdir(before);
@@ -65,7 +65,7 @@ TEST_F(HostPathTest, RelativePathsStartAtTheCurrentDirectory) {
   EXPECT_EQ(Create(".").value(), dir_ / "work");
 }
 
-TEST_F(HostPathTest, EmptyAndImpossiblePathsAreRefused) {
+TEST_F(HostPathTest, RejectsEmptyAndInvalidPaths) {
   EXPECT_EQ(Resolve("").error().code, ErrorCode::kInvalid);
   EXPECT_EQ(Create("").error().code, ErrorCode::kInvalid);
   EXPECT_EQ(Resolve(std::string("/a\0b", 4)).error().code, ErrorCode::kInvalid);
@@ -77,7 +77,7 @@ TEST_F(HostPathTest, EmptyAndImpossiblePathsAreRefused) {
   EXPECT_EQ(Resolve("/" + std::string(300, 'x')).error().sys_errno, ENAMETOOLONG);
 }
 
-TEST_F(HostPathTest, OwnLinksOutsideOfGuestDirectoriesAreFollowed) {
+TEST_F(HostPathTest, FollowsOwnLinksOutsideGuestDirectories) {
   (void)dir_.Link("absolute", dir_ / "private");
   (void)dir_.Link("relative", "work/sub/../../private/secret");
   (void)dir_.Link("twice", "absolute/secret");
@@ -91,7 +91,7 @@ TEST_F(HostPathTest, OwnLinksOutsideOfGuestDirectoriesAreFollowed) {
   EXPECT_EQ(Resolve(dir_ / "slashed/secret").value(), dir_ / "private/secret");
 }
 
-TEST_F(HostPathTest, LinksInGuestDirectoriesAreRefused) {
+TEST_F(HostPathTest, RejectsLinksInGuestDirectories) {
   std::string direct = dir_.Link("work/cache", "../private");
   std::string deep = dir_.Link("work/sub/cache", dir_ / "private");
   std::string harmless = dir_.Link("work/inside", "sub");
@@ -107,7 +107,7 @@ TEST_F(HostPathTest, LinksInGuestDirectoriesAreRefused) {
   EXPECT_TRUE(ResolveHostPath(direct, {}).has_value()) << "without guests it is an ordinary link";
 }
 
-TEST_F(HostPathTest, GuestDirectoryIsKnownByAnyName) {
+TEST_F(HostPathTest, RecognisesGuestDirectoryByAnyName) {
   (void)dir_.Link("alias", "work");
   std::string link = dir_.Link("work/cache", "../private");
   ExpectRefused(Resolve(dir_ / "alias/cache"), link, "guests can write to");
@@ -117,13 +117,13 @@ TEST_F(HostPathTest, GuestDirectoryIsKnownByAnyName) {
   ExpectRefused(Resolve(link), link, "guests can write to");
 }
 
-TEST_F(HostPathTest, LinkBesideAGuestDirectoryIsNotInIt) {
+TEST_F(HostPathTest, FollowsLinkBesideAGuestDirectory) {
   (void)dir_.Write("work-2/file", "");
   (void)dir_.Link("work-2/link", "file");
   EXPECT_EQ(Resolve(dir_ / "work-2/link").value(), dir_ / "work-2/file");
 }
 
-TEST_F(HostPathTest, LinksOfOtherUsersAreRefused) {
+TEST_F(HostPathTest, RejectsLinksOfOtherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a link away";
   std::string link = dir_.Link("swapped", "private");
   ASSERT_EQ(::lchown(link.c_str(), kStranger, kStranger), 0);
@@ -135,7 +135,7 @@ TEST_F(HostPathTest, LinksOfOtherUsersAreRefused) {
   EXPECT_TRUE(Resolve(dir_ / "private/secret").has_value());
 }
 
-TEST_F(HostPathTest, LinksOfTheKernelAreRefused) {
+TEST_F(HostPathTest, RejectsMagicLinks) {
   for (const char* path : {"/proc/self", "/proc/self/fd/0", "/proc/thread-self/cwd", "/dev/fd/0"}) {
     auto result = Resolve(path);
     ASSERT_FALSE(result.has_value()) << path;
@@ -146,7 +146,7 @@ TEST_F(HostPathTest, LinksOfTheKernelAreRefused) {
   EXPECT_EQ(Resolve("/proc/version").value(), "/proc/version");
 }
 
-TEST_F(HostPathTest, LoopsEnd) {
+TEST_F(HostPathTest, RejectsLoops) {
   (void)dir_.Link("a", "b");
   (void)dir_.Link("b", "a");
   EXPECT_EQ(Resolve(dir_ / "a").error().sys_errno, ELOOP);
@@ -170,7 +170,7 @@ TEST_F(HostPathTest, MissingEndIsAppendedForCreation) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "new")) << "nothing is created";
 }
 
-TEST_F(HostPathTest, SwappingNeverYieldsTheLinksTarget) {
+TEST_F(HostPathTest, SwappingALinkNeverYieldsItsTarget) {
   std::filesystem::create_directories(dir_ / "work/cache");
   (void)dir_.Link("work/other", "../private");
   std::string cache = dir_ / "work/cache";
@@ -190,7 +190,7 @@ TEST_F(HostPathTest, SwappingNeverYieldsTheLinksTarget) {
   stop = true;
 }
 
-TEST_F(HostPathTest, LiesBelowLooksAtBothNames) {
+TEST_F(HostPathTest, LiesBelowComparesBothNames) {
   (void)dir_.Link("alias", "work");
   EXPECT_TRUE(LiesBelowAny(dir_ / "work/sub/file", guests_));
   EXPECT_TRUE(LiesBelowAny(dir_ / "work/not/there", guests_));

@@ -5,7 +5,7 @@
 namespace cella::language {
 namespace {
 
-TEST(JavaSourceTest, PublicClassNamesTheFile) {
+TEST(JavaSourceTest, PublicClassSetsTheFileName) {
   JavaSource source =
       InspectJava("import java.util.*;\npublic final class Hello<T> { public static void main(String[] a) {} }");
   EXPECT_EQ(source.file_stem, "Hello");
@@ -13,7 +13,7 @@ TEST(JavaSourceTest, PublicClassNamesTheFile) {
   EXPECT_TRUE(source.main_is_first);
 }
 
-TEST(JavaSourceTest, MainBehindAnotherClassIsFound) {
+TEST(JavaSourceTest, FindsMainInALaterClass) {
   JavaSource source = InspectJava(
       "package a.b;\nclass Helper { void f() { class main {} } }\n"
       "public class App { public static void main(String... a) {} }");
@@ -22,7 +22,7 @@ TEST(JavaSourceTest, MainBehindAnotherClassIsFound) {
   EXPECT_FALSE(source.main_is_first);
 }
 
-TEST(JavaSourceTest, CommentsAndStringsAreNotCode) {
+TEST(JavaSourceTest, IgnoresCommentsAndStrings) {
   JavaSource source = InspectJava(
       "// public class No {}\n/* class Neither { void main( } */\n@Deprecated\n"
       "record R(String s) { static String t = \"} class X { void main(\"; char c = '\"'; String u = \"\"\"\n } class Y "
@@ -33,13 +33,13 @@ TEST(JavaSourceTest, CommentsAndStringsAreNotCode) {
   EXPECT_FALSE(source.main_is_first);
 }
 
-TEST(JavaSourceTest, CallOfMainIsNotItsDeclaration) {
+TEST(JavaSourceTest, IgnoresCallsOfMain) {
   JavaSource source = InspectJava(
       "class A { { main(null); } void x() { B.main(null); } }\nclass B { static void main(String[] a) {} }");
   EXPECT_EQ(source.main_class, "B");
 }
 
-TEST(JavaSourceTest, CodeWithoutAClassIsMain) {
+TEST(JavaSourceTest, CodeWithoutAClassIsNamedMain) {
   for (std::string_view code : {"", "void main() { }", "}}}}", "\"", "/*", "'", "\"\\", "class"}) {
     JavaSource source = InspectJava(code);
     EXPECT_EQ(source.file_stem, "Main") << code;

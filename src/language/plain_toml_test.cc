@@ -42,7 +42,7 @@ k = "v"
   EXPECT_TRUE((*tables)[1].array_element);
 }
 
-TEST(PlainTomlTest, RefusesWhatItDoesNotReadAndSaysWhere) {
+TEST(PlainTomlTest, RejectsUnsupportedSyntaxAndNamesTheLine) {
   for (std::string_view bad : {"a = \"x\"",
                                "[t]\na = 1",
                                "[t]\na = \"x",

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/random.h"
 #include "base/units.h"
 #include "language/detect.h"
 #include "language/filename.h"
@@ -100,6 +101,10 @@ class Planner {
     values_.file = plan_.file_name.starts_with('-') ? "./" + plan_.file_name : plan_.file_name;
     size_t slash = plan_.file_name.rfind('/');
     values_.dir = slash == std::string::npos ? "." : plan_.file_name.substr(0, slash);
+    if (!options_.directory.empty()) {
+      values_.file = options_.directory + "/" + plan_.file_name;
+      values_.dir = slash == std::string::npos ? options_.directory : options_.directory + "/" + values_.dir;
+    }
     values_.scratch = options_.scratch_dir;
     values_.out = fmt::format("{}/cella-{}", options_.scratch_dir, RandomHex(8));
     for (const auto& [name, value] : language_.env) plan_.env.emplace_back(name, Expand(value, values_));
@@ -155,7 +160,7 @@ class Planner {
   }
 
   Status ForPython() {
-    TRY(Python python, ResolvePython({options_.python, options_.venv, options_.host}));
+    TRY(Python python, ResolvePython({options_.python, options_.venv, options_.host, options_.destination}));
     values_.tool = python.executable;
     plan_.commands = MakeCommands(language_.recipes.front(), values_, options_.args);
     AddPython(std::move(python));
@@ -175,7 +180,7 @@ class Planner {
     bool named = !options_.python.empty() || !options_.venv.empty();
     bool mentioned = plan_.code.contains("python") || plan_.code.contains("pip");
     if (!named && options_.host.virtual_env.empty() && !mentioned) return {};
-    auto python = ResolvePython({options_.python, options_.venv, options_.host});
+    auto python = ResolvePython({options_.python, options_.venv, options_.host, options_.destination});
     if (python) {
       AddPython(std::move(*python));
       AddUnique(plan_.etc, MatchEtc({"alternatives"}));
@@ -187,6 +192,7 @@ class Planner {
 
   // How a proxy of that name is seen through is written with the language whose own tool it is.
   Result<Tool> Locate(const std::string& name) const {
+    if (options_.destination == Destination::kHost) return FindTool(name, options_.host);
     for (const Language& other : table_.languages()) {
       if (other.ask.empty() || other.recipes.empty()) continue;
       const std::vector<std::string>& tools = other.recipes.front().tools;
@@ -204,7 +210,7 @@ class Planner {
     std::vector<Tool> tools = {std::move(*found)};
     if (!recipe.min_version.empty()) {
       std::string label = fmt::format("{} >= {}", name, recipe.min_version);
-      auto recent = HasVersion(tools[0].program, recipe.min_version, options_.host);
+      auto recent = HasVersion(tools[0], recipe.min_version, options_.host);
       if (!recent) return Missed(label, std::move(recent.error()));
       if (!*recent) return Missed(label, Error{ErrorCode::kNotFound, ""});
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cella/run.h"
 #include "language/host_env.h"
 #include "language/python.h"
 #include "language/table.h"
@@ -17,19 +18,18 @@ namespace cella::language {
 
 inline constexpr uint64_t kMaxCodeBytes = uint64_t{32} << 20;
 
-struct Block {
-  std::string language;  // a name or alias; empty: by file name, shebang, else Python
-  std::string code;
-};
+using cella::Block;
 
 struct PlanOptions {
   std::vector<std::string> args;  // of the program
+  std::string directory;          // the workspace as commands see it, where they do not run in it; empty: they do
   std::string file_name;          // what the file is called when it came from one; empty: comment, else generated
   std::string python;             // see PythonRequest
   std::string venv;
   // Another root tree: nothing is looked up on the host, commands have bare names and candidates, nothing is visible.
   std::string rootfs;
   std::string scratch_dir = "/tmp";  // inside: private, writable, may hold programs
+  Destination destination = Destination::kJail;
   HostEnv host;
 };
 

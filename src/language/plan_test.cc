@@ -37,7 +37,7 @@ class PlanTest : public ::testing::Test {
   PlanOptions options_;
 };
 
-TEST_F(PlanTest, InterpretedLanguageIsOneCommand) {
+TEST_F(PlanTest, InterpretedLanguageHasOneCommand) {
   std::string ruby = Tool("ruby");
   options_.args = {"-x", "two words"};
   auto plan = Make("rb", "# filename: src/a.rb\nputs 1");
@@ -68,14 +68,14 @@ TEST_F(PlanTest, CompiledLanguageBuildsIntoTheScratchDirectory) {
   EXPECT_THAT(plan->env, Contains(Pair("GOCACHE", "/scratch/go-build")));
 }
 
-TEST_F(PlanTest, NextAlternativeIsTakenWhenTheFirstIsMissing) {
+TEST_F(PlanTest, UsesNextAlternativeIfTheFirstIsMissing) {
   std::string clang = Tool("clang");
   EXPECT_EQ(Make("c", "int main;")->commands[0].argv[0], clang);
   (void)Tool("gcc");
   EXPECT_THAT(Make("c", "int main;")->commands[0].argv[0], HasSubstr("/gcc"));
 }
 
-TEST_F(PlanTest, TypeScriptTakesARecentNode) {
+TEST_F(PlanTest, TypeScriptUsesARecentNode) {
   std::string node = Tool("node", "echo v22.9.0");
   auto plan = Make("ts", "let x: number = 1");
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
@@ -86,13 +86,13 @@ TEST_F(PlanTest, TypeScriptTakesARecentNode) {
   EXPECT_THAT(plan->path_dirs, ElementsAre(dir_ / "opt/tsx/bin", dir_ / "opt/node/bin")) << "tsx is a node program";
 }
 
-TEST_F(PlanTest, TypeScriptRefusesAnOldNode) {
+TEST_F(PlanTest, TypeScriptRejectsAnOldNode) {
   (void)Tool("node", "echo v20.20.2");
   EXPECT_THAT(Message("ts", "x"),
               AllOf(HasSubstr("tsx, ts-node, deno, bun, node >= 22.6 not found"), HasSubstr("npm")));
 }
 
-TEST_F(PlanTest, MissingToolNamesWhatWasLookedForAndTheHint) {
+TEST_F(PlanTest, MissingToolErrorNamesTheToolsAndTheHint) {
   auto plan = Make("lua", "print(1)");
   ASSERT_FALSE(plan.has_value());
   EXPECT_EQ(plan.error().code, ErrorCode::kNotFound);
@@ -100,7 +100,7 @@ TEST_F(PlanTest, MissingToolNamesWhatWasLookedForAndTheHint) {
               AllOf(HasSubstr("lua, lua5.4, lua5.3, luajit"), HasSubstr("install it with: sudo apt install lua5.4")));
 }
 
-TEST_F(PlanTest, NeededProgramMustBeThereToo) {
+TEST_F(PlanTest, RejectsMissingNeededProgram) {
   (void)Tool("rustc");
   EXPECT_THAT(Message("rust", "fn main(){}"), HasSubstr("cc not found"));
   (void)Tool("cc");
@@ -109,13 +109,13 @@ TEST_F(PlanTest, NeededProgramMustBeThereToo) {
   EXPECT_THAT(plan->visible, ElementsAre(dir_ / "opt/cc", dir_ / "opt/rustc"));
 }
 
-TEST_F(PlanTest, ToolThatCannotBeShownIsTheErrorToMend) {
+TEST_F(PlanTest, ToolThatCannotBeShownIsTheReportedError) {
   (void)dir_.Script("home/bin/lua", "");
   options_.host.path = dir_ / "home/bin";
   EXPECT_EQ(Make("lua", "x").error().code, ErrorCode::kUnsupported);
 }
 
-TEST_F(PlanTest, JavaStartsTheClassWithMain) {
+TEST_F(PlanTest, JavaRunsTheClassWithMain) {
   std::string java = Tool("java");
   std::string javac = Tool("javac");
   auto launcher = Make("java", "public class App { public static void main(String[] a) {} }");
@@ -130,7 +130,7 @@ TEST_F(PlanTest, JavaStartsTheClassWithMain) {
   EXPECT_EQ(by_class->commands[1].argv.back(), "App");
 }
 
-TEST_F(PlanTest, PythonBringsItsPrefixAndEnvironment) {
+TEST_F(PlanTest, PythonPlanHasItsPrefixAndVariables) {
   (void)FakePython(dir_, "base", "python3.12", "3.12.1");
   std::string python = FakeVenv(dir_, "venv", dir_ / "base/bin", "3.12.1") + "/bin/python";
   options_.venv = dir_ / "venv";
@@ -144,7 +144,7 @@ TEST_F(PlanTest, PythonBringsItsPrefixAndEnvironment) {
   EXPECT_EQ(plan->python->version, "3.12.1");
 }
 
-TEST_F(PlanTest, ShellGetsTheSamePython) {
+TEST_F(PlanTest, ShellFindsTheChosenPython) {
   (void)Tool("bash");
   (void)FakePython(dir_, "py", "python3", "3.12.1");
   options_.host.path += ":" + (dir_ / "py/bin");
@@ -180,13 +180,13 @@ TEST_F(PlanTest, SaveOnlyHasNoCommands) {
   EXPECT_THAT(plan->commands, IsEmpty());
 }
 
-TEST_F(PlanTest, GivenFileNameOutranksTheComment) {
+TEST_F(PlanTest, GivenFileNamePrecedesTheComment) {
   (void)Tool("ruby");
   options_.file_name = "given.rb";
   EXPECT_EQ(Make("", "# filename: other.rb")->file_name, "given.rb");
 }
 
-TEST_F(PlanTest, FileNameIsNeverTakenForAnOption) {
+TEST_F(PlanTest, FileNameIsNotParsedAsAnOption) {
   (void)Tool("ruby");
   options_.file_name = "-e.rb";
   auto plan = Make("", "x");
@@ -194,14 +194,14 @@ TEST_F(PlanTest, FileNameIsNeverTakenForAnOption) {
   EXPECT_EQ(plan->commands[0].argv[1], "./-e.rb");
 }
 
-TEST_F(PlanTest, PlaceholdersInNamesAndArgumentsStayAsTheyAre) {
+TEST_F(PlanTest, PlaceholdersInNamesAndArgumentsAreNotExpanded) {
   std::string ruby = Tool("ruby");
   options_.file_name = "{tool}.rb";
   options_.args = {"{file}", "{args}"};
   EXPECT_THAT(Make("", "x")->commands[0].argv, ElementsAre(ruby, "{tool}.rb", "{file}", "{args}"));
 }
 
-TEST_F(PlanTest, BadInputIsInvalid) {
+TEST_F(PlanTest, RejectsInvalidInput) {
   (void)Tool("ruby");
   EXPECT_EQ(Make("cobol", "x").error().code, ErrorCode::kInvalid);
   EXPECT_EQ(Message("ruby", "# filename: ../x.rb"), "file name '../x.rb' is not in the workspace");

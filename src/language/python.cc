@@ -7,11 +7,11 @@
 #include <iterator>
 #include <optional>
 
-#include "language/host_path.h"
 #include "language/python_answer.h"
 #include "language/python_environment.h"
 #include "language/python_search.h"
 #include "language/tool.h"
+#include "language/version_managers.h"
 #include "language/visible.h"
 
 namespace cella::language {
@@ -57,21 +57,16 @@ Status AddPrefixes(const PythonAnswer& answer, VisibleSet& visible) {
 }
 
 // The files of an environment may be a guest's work, and its links must not show directories that nobody meant: every
-// one must lead into a prefix. Only the links of a base interpreter that was asked are taken as they are.
+// one must lead into a prefix. The links of its base interpreter, which has answered, are taken as they are.
 Status AddLinksOfEnvironment(const PythonAnswer& answer, VisibleSet& visible) {
   for (const std::string& dir : answer.between) TRY_VOID(visible.Add(dir));
   std::vector<std::string> base;
   if (!answer.base_executable.empty()) base = LinkChain(answer.base_executable);
-  std::vector<std::string> chain = LinkChain(answer.executable);
-  if (answer.base_asked) {
-    for (const std::string& path : base) {
-      if (!visible.Covers(path) && !IsBelow(path, "/etc")) TRY_VOID(visible.Add(DirName(path)));
-    }
-  } else {
-    std::ranges::move(base, std::back_inserter(chain));
+  for (const std::string& path : base) {
+    if (!visible.Covers(path) && !IsBelow(path, "/etc")) TRY_VOID(visible.Add(DirName(path)));
   }
   std::vector<std::string> more;
-  for (const std::string& path : chain) {
+  for (const std::string& path : LinkChain(answer.executable)) {
     if (visible.Covers(path) || IsBelow(path, "/etc")) continue;
     if (!visible.Covers(RealPath(path))) {
       return Err(ErrorCode::kUnsupported,
@@ -117,6 +112,18 @@ Result<Python> Describe(const PythonAnswer& answer, const HostEnv& host) {
   return python;
 }
 
+// The interpreter as it was found. Its environment is recognised by its place, as it recognises it itself.
+Result<Python> AsFound(const std::string& path) {
+  if (::access(path.c_str(), X_OK) != 0 || IsDirectory(path)) {
+    return Err(ErrorCode::kNotFound, "'{}' is not an executable file", path);
+  }
+  Python python;
+  python.executable = path;
+  python.virtual_env = VirtualEnvironmentOf(path);
+  if (std::string dir = DirName(path); !StandardBinDirectory(dir)) python.path_dirs = {std::move(dir)};
+  return python;
+}
+
 // bin/python of an environment or installation, else "".
 std::string InterpreterIn(const std::string& prefix) {
   for (const char* name : {"/bin/python", "/bin/python3"}) {
@@ -144,6 +151,7 @@ Result<Python> FromVenv(const PythonRequest& request, PythonAsker& asker) {
                "'{}' is not a virtual environment: it has no pyvenv.cfg; pass an interpreter with --python",
                request.venv);
   }
+  if (!wanted && request.destination == Destination::kHost) return AsFound(path);
   TRY(PythonAnswer answer, asker.Ask(path));
   if (wanted && !VersionMatches(answer.version, *wanted)) {
     return Err(ErrorCode::kInvalid, "the virtual environment '{}' has Python {}, not {}", request.venv, answer.version,
@@ -152,14 +160,15 @@ Result<Python> FromVenv(const PythonRequest& request, PythonAsker& asker) {
   return Describe(answer, request.host);
 }
 
-Result<Python> FromPath(const std::string& given, const HostEnv& host, PythonAsker& asker) {
-  std::string path = Normalize(given, host.cwd);
+Result<Python> FromPath(const std::string& given, const PythonRequest& request, PythonAsker& asker) {
+  std::string path = Normalize(given, request.host.cwd);
   if (IsDirectory(path)) {
     path = InterpreterIn(path);
     if (path.empty()) return Err(ErrorCode::kNotFound, "the directory '{}' has no bin/python", given);
   }
+  if (request.destination == Destination::kHost) return AsFound(path);
   TRY(PythonAnswer answer, asker.Ask(path));
-  return Describe(answer, host);
+  return Describe(answer, request.host);
 }
 
 // The first that answers and fits. The first obstacle is told when nothing does.
@@ -169,7 +178,7 @@ Result<Python> FirstOf(const std::vector<std::string>& paths, std::string_view w
   for (const std::string& path : paths) {
     auto answer = asker.Ask(path);
     // A shim that has nothing to offer is not an obstacle, only a dead end.
-    if (!answer && IsShim(path) && !LiesBelowAny(path, host.guest_writable)) continue;
+    if (!answer && IsShim(path)) continue;
     if (answer && !wanted.empty() && !VersionMatches(answer->version, wanted)) continue;
     auto python = answer ? Describe(*answer, host) : Result<Python>(std::unexpected(std::move(answer.error())));
     if (python) return python;
@@ -193,15 +202,19 @@ Error MissingVersion(std::string_view wanted, const HostEnv& host, PythonAsker& 
                            listed.empty() ? "none" : fmt::format("{}", fmt::join(listed, ", ")))};
 }
 
-Result<Python> Named(const std::string& name, const HostEnv& host, PythonAsker& asker) {
+Result<Python> Named(const PythonRequest& request, PythonAsker& asker) {
+  const std::string& name = request.python;
+  const HostEnv& host = request.host;
   if (name.contains('\0')) return Err(ErrorCode::kInvalid, "the name of the Python contains a NUL byte");
-  if (name.contains('/')) return FromPath(name, host, asker);
+  if (name.contains('/')) return FromPath(name, request, asker);
   if (std::optional<std::string> wanted = ParsePythonVersion(name)) {
     auto python = FirstOf(VersionCandidates(*wanted, host), *wanted, host, asker);
     if (python || python.error().code != ErrorCode::kNotFound) return python;
     return std::unexpected(MissingVersion(*wanted, host, asker));
   }
-  auto python = FirstOf(FindOnPath(name, host.path), "", host, asker);
+  std::vector<std::string> paths = FindOnPath(name, host.path);
+  if (request.destination == Destination::kHost && !paths.empty()) return AsFound(paths.front());
+  auto python = FirstOf(paths, "", host, asker);
   if (python || python.error().code != ErrorCode::kNotFound) return python;
   return Err(ErrorCode::kNotFound, "Python '{}' was not found on PATH; pass a version such as 3.12, or a path", name);
 }
@@ -212,14 +225,15 @@ Result<Python> ResolvePython(const PythonRequest& request) {
   const HostEnv& host = request.host;
   PythonAsker asker(host);
   if (!request.venv.empty()) return FromVenv(request, asker);
-  if (!request.python.empty()) return Named(request.python, host, asker);
+  if (!request.python.empty()) return Named(request, asker);
   // A VIRTUAL_ENV that was deleted meanwhile is passed over, as a shell passes it over on PATH.
   if (std::string dir = Normalize(host.virtual_env, "/"); host.virtual_env.starts_with('/')) {
     std::string path = InterpreterIn(dir);
-    if (!path.empty() && IsPythonEnvironment(dir)) return FromPath(path, host, asker);
+    if (!path.empty() && IsPythonEnvironment(dir)) return FromPath(path, request, asker);
   }
   std::vector<std::string> paths = FindOnPath("python3", host.path);
   std::ranges::move(FindOnPath("python", host.path), std::back_inserter(paths));
+  if (request.destination == Destination::kHost && !paths.empty()) return AsFound(paths.front());
   auto python = FirstOf(paths, "3", host, asker);
   if (python || python.error().code != ErrorCode::kNotFound) return python;
   return Err(ErrorCode::kNotFound, "no Python was found: there is no python3 on PATH; {}", kInstall);

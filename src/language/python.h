@@ -10,15 +10,21 @@
 
 namespace cella::language {
 
+// Where the programs of a plan run. A jail must show what they need, so they are asked about themselves. On the host
+// they are started as they are found, as a shell does it; only versions are asked for.
+enum class Destination { kJail, kHost };
+
 struct PythonRequest {
   std::string python;  // "3.12", "3.12.1", "python3.12", a path, the name of a program on PATH; empty: the default
   std::string venv;    // a virtual environment's directory; empty: none was named
   HostEnv host;
+  Destination destination = Destination::kJail;
 };
 
 struct Python {
   std::string executable;  // as it must be exec'ed, so that a virtual environment is recognised
-  std::string version;     // "3.11.7"
+  // Empty if it was not asked (Destination::kHost):
+  std::string version;  // "3.11.7"
   std::string prefix;
   std::string base_prefix;
   std::string exec_prefix;

@@ -9,7 +9,6 @@
 #include <memory>
 
 #include "language/host_path.h"
-#include "language/host_program.h"
 #include "language/visible.h"
 
 namespace cella::language {
@@ -115,6 +114,14 @@ VenvConfig ParseVenvConfig(std::string_view text) {
   return config;
 }
 
+std::string VirtualEnvironmentOf(const std::string& program) {
+  std::string dir = DirName(program);
+  for (const std::string& prefix : {dir, DirName(dir)}) {
+    if (::access((prefix == "/" ? "/pyvenv.cfg" : prefix + "/pyvenv.cfg").c_str(), F_OK) == 0) return prefix;
+  }
+  return {};
+}
+
 Result<VenvBase> FindVenvBase(const std::string& dir, const HostEnv& host) {
   VenvBase base;
   std::string at = dir;
@@ -122,7 +129,6 @@ Result<VenvBase> FindVenvBase(const std::string& dir, const HostEnv& host) {
     // Else a guest could exchange its environment for another directory, which would then be shown.
     TRY_VOID(ResolveHostPath(at, host.guest_writable));
     TRY(VenvConfig config, ReadVenvConfig(at));
-    if (depth == 0) base.version = config.version;
     base.executable = BaseInterpreter(config);
     if (base.executable.empty()) {
       return Err(ErrorCode::kUnsupported,

@@ -1,5 +1,5 @@
-// Python environments read as data. A guest may have written every file of one, so nothing in it is run on the host:
-// its files say which interpreter outside of it is to be asked.
+// Python environments read as data: their files name the interpreter that they were made from, whose answer serves all
+// of its environments. A guest may have written every one of these files.
 #pragma once
 
 #include <optional>
@@ -14,17 +14,20 @@ namespace cella::language {
 
 struct VenvConfig {
   std::string home;        // the directory of the base interpreter
-  std::string version;     // "3.11.7"; empty: not told
-  std::string executable;  // the base interpreter's file name; empty: not told, or strange
+  std::string version;     // "3.11.7"; empty: not given
+  std::string executable;  // the base interpreter's file name; empty: not given, or no name of an interpreter
 };
 
 // The text of a pyvenv.cfg as venv, virtualenv and uv write it.
 VenvConfig ParseVenvConfig(std::string_view text);
 
+// The virtual environment that a program calls its own because of where it lies (PREFIX/bin/python beside
+// PREFIX/pyvenv.cfg), else "". By the literal path, as Python does it.
+std::string VirtualEnvironmentOf(const std::string& program);
+
 // What an environment rests on.
 struct VenvBase {
   std::string executable;            // the base interpreter, in no virtual environment
-  std::string version;               // by pyvenv.cfg; may be empty
   std::vector<std::string> between;  // environments that this one was made from, if any
 };
 

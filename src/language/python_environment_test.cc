@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(VenvConfigTest, ReadsWhatVenvVirtualenvAndUvWrite) {
+TEST(VenvConfigTest, ReadsFilesOfVenvVirtualenvAndUv) {
   VenvConfig venv = ParseVenvConfig(
       "home = /usr/bin\ninclude-system-site-packages = false\nversion = 3.11.2\n"
       "executable = /usr/bin/python3.11\ncommand = /usr/bin/python3 -m venv /x = y\n");
@@ -30,9 +30,9 @@ TEST(VenvConfigTest, ReadsWhatVenvVirtualenvAndUvWrite) {
   EXPECT_EQ(uv.version, "3.12.5");
 }
 
-TEST(VenvConfigTest, FirstOfTwoCountsAsInPython) { EXPECT_EQ(ParseVenvConfig("home = /a\nhome = /b\n").home, "/a"); }
+TEST(VenvConfigTest, FirstOfTwoEqualKeysIsUsed) { EXPECT_EQ(ParseVenvConfig("home = /a\nhome = /b\n").home, "/a"); }
 
-TEST(VenvConfigTest, StrangeValuesAreDropped) {
+TEST(VenvConfigTest, InvalidValuesAreDropped) {
   for (const char* version : {"", "three", "3", "3.", ".3", "1234.5", "3x.1"}) {
     EXPECT_EQ(ParseVenvConfig(fmt::format("version = {}", version)).version, "") << version;
   }
@@ -54,14 +54,14 @@ class VenvBaseTest : public ::testing::Test {
   HostEnv host_ = FakeHost(dir_);
 };
 
-TEST_F(VenvBaseTest, VersionDecidesAmongTheInterpretersOfHome) {
+TEST_F(VenvBaseTest, VersionSelectsAmongTheInterpretersOfHome) {
   for (const char* name : {"python3", "python3.11", "python3.12"}) (void)dir_.Script(fmt::format("py/{}", name), "");
   EXPECT_EQ(FindVenvBase(FakeVenv(dir_, "a", dir_ / "py", "3.12.1"), host_)->executable, dir_ / "py/python3.12");
   EXPECT_EQ(FindVenvBase(FakeVenv(dir_, "b", dir_ / "py", "3.99.1"), host_)->executable, dir_ / "py/python3");
   EXPECT_EQ(FindVenvBase(FakeVenv(dir_, "c", dir_ / "py/../py/", ""), host_)->executable, dir_ / "py/python3");
 }
 
-TEST_F(VenvBaseTest, EnvironmentOfAnEnvironmentIsFollowed) {
+TEST_F(VenvBaseTest, FollowsEnvironmentOfAnEnvironment) {
   (void)dir_.Script("py/bin/python3", "");
   std::string inner = FakeVenv(dir_, "inner", dir_ / "py/bin", "3.12.1");
   std::string outer = FakeVenv(dir_, "outer", inner + "/bin", "3.12.1");
@@ -71,7 +71,7 @@ TEST_F(VenvBaseTest, EnvironmentOfAnEnvironmentIsFollowed) {
   EXPECT_THAT(base->between, ElementsAre(inner));
 }
 
-TEST_F(VenvBaseTest, EnvironmentThatLeadsNowhereIsRefused) {
+TEST_F(VenvBaseTest, RejectsEnvironmentWithoutABase) {
   EXPECT_THAT(Message(FakeVenv(dir_, "loop", dir_ / "loop/bin", "3.12.1")), HasSubstr("rests on itself"));
   EXPECT_THAT(Message(FakeVenv(dir_, "gone", dir_ / "nope", "3.12.1")), HasSubstr("where none is"));
   EXPECT_THAT(Message(FakeVenv(dir_, "relative", "bin", "3.12.1")), HasSubstr("home = "));
@@ -84,14 +84,14 @@ TEST_F(VenvBaseTest, EnvironmentThatLeadsNowhereIsRefused) {
   EXPECT_NE(Message(venv), "ok");
 }
 
-TEST_F(VenvBaseTest, EnvironmentBehindAGuestsLinkIsRefused) {
+TEST_F(VenvBaseTest, RejectsEnvironmentBehindAGuestsLink) {
   std::string venv = FakeVenv(dir_, "private/venv", "/usr/bin", "3.11.2");
   std::string link = dir_.Link("work/.venv", venv);
   host_.guest_writable = {dir_ / "work"};
   EXPECT_THAT(Message(link), HasSubstr("guests can write to"));
 }
 
-TEST(CondaTest, VersionIsThatOfThePackagesRecord) {
+TEST(CondaTest, VersionIsReadFromThePackageRecord) {
   TempDir dir;
   EXPECT_EQ(CondaPythonVersion(dir / "env"), std::nullopt);
   (void)dir.Write("env/conda-meta/history", "");

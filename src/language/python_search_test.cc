@@ -11,7 +11,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::Not;
 
-TEST(PythonVersionTest, ReadsWhatPeopleWrite) {
+TEST(PythonVersionTest, ParsesVersions) {
   EXPECT_EQ(ParsePythonVersion("3.12"), "3.12");
   EXPECT_EQ(ParsePythonVersion("3"), "3");
   EXPECT_EQ(ParsePythonVersion("3.12.1"), "3.12.1");
@@ -29,7 +29,7 @@ TEST(PythonVersionTest, MatchesByWholeNumbers) {
   EXPECT_FALSE(VersionMatches("3.12.10", "3.12.1"));
 }
 
-TEST(PythonSearchTest, PathComesFirstThenTheHighestPatchOfPyenvThenUv) {
+TEST(PythonSearchTest, SearchesPathThenHighestPatchOfPyenvThenUv) {
   TempDir dir;
   HostEnv host = FakeHost(dir);
   (void)dir.Script("bin/python3.12", "");
@@ -56,7 +56,7 @@ TEST(PythonSearchTest, PathComesFirstThenTheHighestPatchOfPyenvThenUv) {
   EXPECT_THAT(found, Not(Contains(dir / "home/.pyenv/versions/3.12.10/bin/python3.12")));
 }
 
-TEST(PythonSearchTest, InstalledListLeavesShimsOut) {
+TEST(PythonSearchTest, InstalledListOmitsShims) {
   TempDir dir;
   HostEnv host = FakeHost(dir);
   host.path = (dir / "shims") + ":" + (dir / "bin");

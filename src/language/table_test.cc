@@ -29,7 +29,7 @@ const LanguageTable& Shipped() {
 
 std::string NameOf(const Language* language) { return language == nullptr ? "none" : language->name; }
 
-TEST(LanguageTableTest, FindsByNameAndAliasWithoutCaseAndVersion) {
+TEST(LanguageTableTest, FindsByNameAndAliasIgnoringCaseAndVersion) {
   for (auto [given, name] : std::initializer_list<std::pair<const char*, const char*>>{{"Python", "python"},
                                                                                        {"py", "python"},
                                                                                        {"python3.12", "python"},
@@ -67,7 +67,7 @@ TEST(LanguageTableTest, FindsByExtensionAndShebang) {
   EXPECT_EQ(NameOf(Shipped().FindByShebang("awk")), "none");
 }
 
-TEST(LanguageTableTest, EveryNameMeansOneLanguage) {
+TEST(LanguageTableTest, EveryNameBelongsToOneLanguage) {
   std::set<std::string> names;
   std::set<std::string> extensions;
   for (const Language& language : Shipped().languages()) {
@@ -78,7 +78,7 @@ TEST(LanguageTableTest, EveryNameMeansOneLanguage) {
   }
 }
 
-TEST(LanguageTableTest, EveryLanguageThatRunsHasAToolARunAndAHint) {
+TEST(LanguageTableTest, EveryRunnableLanguageHasToolCommandAndHint) {
   EXPECT_GE(Shipped().languages().size(), 20u);
   for (const Language& language : Shipped().languages()) {
     EXPECT_EQ(language.recipes.empty(), language.save_only) << language.name;
@@ -92,14 +92,14 @@ TEST(LanguageTableTest, EveryLanguageThatRunsHasAToolARunAndAHint) {
   }
 }
 
-TEST(LanguageTableTest, TypeScriptHasItsAlternativesInOrder) {
+TEST(LanguageTableTest, TypeScriptAlternativesAreInOrder) {
   std::vector<std::string> first;
   for (const Recipe& recipe : Shipped().Find("ts")->recipes) first.push_back(recipe.tools.front());
   EXPECT_THAT(first, ElementsAre("tsx", "ts-node", "deno", "bun", "node"));
 }
 
 // The file must stay TOML for every other reader, and mean the same to it.
-TEST(LanguageTableTest, ShippedFileReadsTheSameWithAGeneralParser) {
+TEST(LanguageTableTest, ShippedFileParsesEquallyWithAGeneralParser) {
   std::ostringstream text;
   text << std::ifstream(CELLA_LANGUAGES_TOML).rdbuf();
   std::string content = text.str();
@@ -127,7 +127,7 @@ TEST(LanguageTableTest, ShippedFileReadsTheSameWithAGeneralParser) {
   }
 }
 
-TEST(LanguageTableTest, MisspeltKeysAreErrors) {
+TEST(LanguageTableTest, RejectsUnknownKeys) {
   auto message = [](std::string_view text) {
     auto table = LanguageTable::Parse(text, "f");
     return table ? "accepted" : table.error().message;

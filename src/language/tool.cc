@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "language/ask.h"
-#include "language/host_path.h"
+#include "language/tool_answers.h"
+#include "language/version_managers.h"
 #include "language/visible.h"
 
 namespace cella::language {
@@ -18,36 +18,32 @@ bool IsExecutableFile(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(path.c_str(), X_OK) == 0;
 }
 
-// The tree that a program belongs to: what holds its bin directory, else the directory it lies in.
-std::string PrefixOf(const std::string& program) {
-  std::string dir = DirName(program);
-  std::string_view last = BaseName(dir);
-  return last == "bin" || last == "sbin" ? DirName(dir) : dir;
-}
-
-bool InShimsDirectory(const std::string& program) { return BaseName(DirName(program)) == "shims"; }
-
-// One program that stands for many, and finds its place by the name it is called by: rustup, a snap.
-bool IsProxy(std::string_view name, const std::string& program, const std::string& real) {
-  if (InShimsDirectory(program)) return true;
-  std::string_view real_name = BaseName(real);
-  return real_name != name && (real_name == "rustup" || real_name == "snap" || real_name == "mise");
+// A snap cannot be started in a jail, but its layout is known.
+Result<std::string> SeeThroughSnap(std::string_view name) {
+  std::string found = RealPath(fmt::format("/snap/{0}/current/bin/{0}", name));
+  if (!IsBelow(found, "/snap") || !IsExecutableFile(found)) {
+    return Err(ErrorCode::kUnsupported, "the snap of '{}' cannot be seen through; install it another way", name);
+  }
+  return found;
 }
 
 Result<std::string> SeeThrough(std::string_view name, const std::string& program, const HostEnv& host,
                                const AskCommand& ask) {
+  if (BaseName(RealPath(program)) == "snap") return SeeThroughSnap(name);
   if (ask.argv.empty()) {
     return Err(ErrorCode::kUnsupported,
                "'{}' only stands for the real program, which cannot be asked for; put the directory of the real one "
                "in front of PATH",
                program);
   }
-  std::vector<std::string> argv;
-  for (const std::string& word : ask.argv) argv.push_back(word == "{tool}" ? program : word);
-  TRY(std::string answer, Ask(QuestionFor(host, std::move(argv))));
+  TRY(ProxyQuestion question, DescribeProxy(program, host));
+  ToolQuery query{.argv = {}, .env = std::move(question.env), .visible = std::move(question.visible), .etc = {}};
+  for (const std::string& word : ask.argv) query.argv.push_back(word == "{tool}" ? program : word);
+  TRY(std::string answer, ToolAnswers(host).Ask(query, question.deciding, ToolAnswers::Refusals::kRemember));
   answer.erase(answer.find_last_not_of(" \t\r\n") + 1);
   std::string found = ask.gives == AskGives::kPrefix ? answer + "/bin/" + std::string(name) : answer;
-  if (!found.starts_with('/') || !IsExecutableFile(found)) {
+  // What it could not see it does not stand for.
+  if (!IsExecutableFile(found) || !IsShown(found, query.visible)) {
     return Err(ErrorCode::kUnsupported, "'{}' answered '{}', where no program is", program, answer);
   }
   return found;
@@ -67,12 +63,6 @@ std::vector<std::string> FindOnPath(std::string_view name, std::string_view path
       found.push_back(std::move(candidate));
     }
   }
-  return found;
-}
-
-std::vector<std::string> FindOnPath(std::string_view name, const HostEnv& host) {
-  std::vector<std::string> found = FindOnPath(name, host.path);
-  std::erase_if(found, [&](const std::string& each) { return LiesBelowAny(DirName(each), host.guest_writable); });
   return found;
 }
 
@@ -107,11 +97,19 @@ Result<Tool> DescribeTool(const std::string& program, const HostEnv& host) {
   return tool;
 }
 
+Result<Tool> FindTool(std::string_view name, const HostEnv& host) {
+  std::vector<std::string> found = FindOnPath(name, host.path);
+  if (found.empty()) return Err(ErrorCode::kNotFound, "'{}' is not on PATH", name);
+  Tool tool{.program = found.front(), .real = RealPath(found.front()), .visible = {}, .etc = {}, .path_dirs = {}};
+  if (std::string dir = DirName(tool.program); !StandardBinDirectory(dir)) tool.path_dirs.push_back(std::move(dir));
+  return tool;
+}
+
 Result<Tool> LocateTool(std::string_view name, const HostEnv& host, const AskCommand& ask) {
   std::optional<Error> obstacle;
-  for (const std::string& program : FindOnPath(name, host)) {
+  for (const std::string& program : FindOnPath(name, host.path)) {
     Result<Tool> tool = [&]() -> Result<Tool> {
-      if (!IsProxy(name, program, RealPath(program))) return DescribeTool(program, host);
+      if (!IsProxy(name, program)) return DescribeTool(program, host);
       TRY(std::string real, SeeThrough(name, program, host, ask));
       return DescribeTool(real, host);
     }();
@@ -122,8 +120,15 @@ Result<Tool> LocateTool(std::string_view name, const HostEnv& host, const AskCom
   return Err(ErrorCode::kNotFound, "'{}' is not on PATH", name);
 }
 
-Result<bool> HasVersion(const std::string& program, std::string_view wanted, const HostEnv& host) {
-  TRY(std::string answer, Ask(QuestionFor(host, {program, "--version"})));
+ToolQuery QueryFor(const Tool& tool, const std::vector<std::string>& arguments) {
+  ToolQuery query{
+      .argv = {tool.program}, .env = CleanEnvironment(tool.path_dirs), .visible = tool.visible, .etc = tool.etc};
+  query.argv.insert(query.argv.end(), arguments.begin(), arguments.end());
+  return query;
+}
+
+Result<bool> HasVersion(const Tool& tool, std::string_view wanted, const HostEnv& host) {
+  TRY(std::string answer, ToolAnswers(host).Ask(QueryFor(tool, {"--version"})));
   size_t start = answer.find_first_of("0123456789");
   if (start == std::string::npos) return false;
   size_t end = answer.find_first_not_of("0123456789.", start);

@@ -1,5 +1,5 @@
-// Finds a program on the caller's PATH and says what of the host a guest must see to run it. Blocks for the moment that
-// a version manager takes to answer; keeps nothing.
+// Finds a program on the caller's PATH and describes what of the host a guest must see to run it. Blocks for the moment
+// that a version manager takes to answer.
 #pragma once
 
 #include <string>
@@ -24,23 +24,27 @@ struct Tool {
 // a guest's workspace could provide them.
 std::vector<std::string> FindOnPath(std::string_view name, std::string_view path);
 
-// The same on the host's PATH, without the elements in which guests may write.
-std::vector<std::string> FindOnPath(std::string_view name, const HostEnv& host);
-
 // How to see through a proxy; an empty argv: there is no way.
 struct AskCommand {
   std::vector<std::string> argv;
   AskGives gives = AskGives::kProgram;
 };
 
-// kNotFound: not on PATH. kUnsupported: it is there, and cannot be shown to a guest; the message names the remedy.
+// The first on PATH, as it is, for a program that runs on the host.
+Result<Tool> FindTool(std::string_view name, const HostEnv& host);
+
+// For a jail. kNotFound: not on PATH. kUnsupported: it is there, and cannot be shown to a guest; the message names the
+// remedy.
 Result<Tool> LocateTool(std::string_view name, const HostEnv& host, const AskCommand& ask);
 
 // What a given absolute path needs.
 Result<Tool> DescribeTool(const std::string& program, const HostEnv& host);
 
+// The question with these arguments. The program sees what it would see in a run, and nothing else.
+ToolQuery QueryFor(const Tool& tool, const std::vector<std::string>& arguments);
+
 // The version that the program prints for --version is at least `wanted` ("22.6").
-Result<bool> HasVersion(const std::string& program, std::string_view wanted, const HostEnv& host);
+Result<bool> HasVersion(const Tool& tool, std::string_view wanted, const HostEnv& host);
 
 // -1, 0, 1 by the numbers of dotted versions; what one lacks counts as 0.
 int CompareVersions(std::string_view a, std::string_view b);

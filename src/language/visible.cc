@@ -35,6 +35,18 @@ bool StandardBinDirectory(std::string_view dir) {
   return std::ranges::find(kStandardBin, dir) != std::end(kStandardBin);
 }
 
+std::string StandardPath() {
+  std::string path;
+  for (std::string_view dir : kStandardBin) path += fmt::format("{}{}", path.empty() ? "" : ":", dir);
+  return path;
+}
+
+std::string PrefixOf(std::string_view program) {
+  std::string dir = DirName(program);
+  std::string_view last = BaseName(dir);
+  return last == "bin" || last == "sbin" ? DirName(dir) : dir;
+}
+
 std::string Normalize(std::string_view path, std::string_view cwd) {
   std::string joined;
   if (!path.starts_with('/')) {
@@ -82,6 +94,15 @@ std::vector<std::string> LinkChain(const std::string& path) {
   }
   if (std::string real = RealPath(path); !real.empty() && real != chain.back()) chain.push_back(std::move(real));
   return chain;
+}
+
+bool IsShown(const std::string& path, std::span<const std::string> dirs) {
+  auto shown = [&](const std::string& each) {
+    return AlwaysVisible(each) || std::ranges::any_of(dirs, [&](const auto& dir) { return IsBelow(each, dir); });
+  };
+  if (!path.starts_with('/') || path.contains('\0')) return false;
+  std::string real = RealPath(path);
+  return shown(Normalize(path, "/")) && !real.empty() && shown(real);
 }
 
 VisibleSet::VisibleSet(std::string_view home) {

@@ -2,6 +2,7 @@
 // here once: what is always visible, what is never shown, and how a symbolic link's both ends are covered.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,12 @@ bool AlwaysVisible(std::string_view path);
 
 // One of the directories of the guest's own PATH (/usr/local/bin, /usr/bin, …).
 bool StandardBinDirectory(std::string_view dir);
+
+// All of them, as a PATH.
+std::string StandardPath();
+
+// The tree that a program belongs to: what holds its bin directory, else the directory it lies in.
+std::string PrefixOf(std::string_view program);
 
 // True for `dir` itself and everything below it. Lexical.
 bool IsBelow(std::string_view path, std::string_view dir);
@@ -31,6 +38,9 @@ std::string RealPath(const std::string& path);
 // The path and every path that its last component's symbolic links lead over, the real one last; absolute. Links among
 // the directories are not listed: see VisibleSet::Add.
 std::vector<std::string> LinkChain(const std::string& path);
+
+// The path and the real path behind it lie in one of the directories, or are always visible.
+bool IsShown(const std::string& path, std::span<const std::string> dirs);
 
 // Collects directories, each by its literal and by its real path.
 class VisibleSet {

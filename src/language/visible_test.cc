@@ -20,7 +20,7 @@ TEST(PathTest, NormalizesLexically) {
   EXPECT_EQ(Normalize("", "/x/y"), "/x/y");
 }
 
-TEST(PathTest, BelowIsByWholeComponents) {
+TEST(PathTest, BelowComparesWholeComponents) {
   EXPECT_TRUE(IsBelow("/usr/lib", "/usr"));
   EXPECT_TRUE(IsBelow("/usr", "/usr"));
   EXPECT_FALSE(IsBelow("/usrx", "/usr"));
@@ -39,7 +39,7 @@ TEST(PathTest, LinkChainListsEveryHop) {
   EXPECT_THAT(LinkChain(real), ElementsAre(real));
 }
 
-TEST(PathTest, LinkChainEndsForALoop) {
+TEST(PathTest, LinkChainEndsAtALoop) {
   TempDir dir;
   std::string a = dir / "a";
   (void)dir.Link("b", a);
@@ -59,14 +59,14 @@ TEST_F(VisibleSetTest, SystemTreesNeedNoEntry) {
   EXPECT_THAT(set_.Take(), IsEmpty());
 }
 
-TEST_F(VisibleSetTest, LiteralAndRealPathAreShown) {
+TEST_F(VisibleSetTest, LiteralAndRealPathAreVisible) {
   std::filesystem::create_directories(dir_ / "opt/py-3.12.5");
   std::string link = dir_.Link("opt/py-3.12", "py-3.12.5");
   ASSERT_TRUE(set_.Add(link).has_value());
   EXPECT_THAT(set_.Take(), ElementsAre(link, dir_ / "opt/py-3.12.5"));
 }
 
-TEST_F(VisibleSetTest, NestedDirectoriesBecomeOne) {
+TEST_F(VisibleSetTest, NestedDirectoriesAreMerged) {
   std::filesystem::create_directories(dir_ / "p/q/r");
   ASSERT_TRUE(set_.Add(dir_ / "p/q/r").has_value());
   ASSERT_TRUE(set_.Add(dir_ / "p/q").has_value());
@@ -75,13 +75,13 @@ TEST_F(VisibleSetTest, NestedDirectoriesBecomeOne) {
   EXPECT_THAT(set_.Take(), ElementsAre(dir_ / "p/q"));
 }
 
-TEST_F(VisibleSetTest, NixAndLinuxbrewAreTakenWhole) {
+TEST_F(VisibleSetTest, NixAndLinuxbrewAreVisibleCompletely) {
   ASSERT_TRUE(set_.Add("/nix/store/abc-python3/").has_value());
   ASSERT_TRUE(set_.Add("/home/linuxbrew/.linuxbrew/Cellar/lua/5.4").has_value());
   EXPECT_THAT(set_.Take(), ElementsAre("/home/linuxbrew/.linuxbrew", "/nix/store"));
 }
 
-TEST_F(VisibleSetTest, DirectoriesThatHoldMoreThanProgramsAreRefused) {
+TEST_F(VisibleSetTest, RejectsDirectoriesThatHoldMoreThanPrograms) {
   for (const std::string& wide :
        {std::string("/"), std::string("/home"), std::string("/root"), std::string("/home/anybody"), std::string("/tmp"),
         std::string("/opt"), std::string("/etc"), std::string("/proc/1/root"), dir_ / "home", dir_.path()}) {
@@ -93,13 +93,13 @@ TEST_F(VisibleSetTest, DirectoriesThatHoldMoreThanProgramsAreRefused) {
   EXPECT_THAT(set_.Take(), IsEmpty());
 }
 
-TEST_F(VisibleSetTest, LinkToARefusedDirectoryIsRefused) {
+TEST_F(VisibleSetTest, RejectsLinkToARejectedDirectory) {
   Status status = set_.Add(dir_.Link("innocent", dir_ / "home"));
   EXPECT_FALSE(status.has_value());
   EXPECT_THAT(set_.Take(), IsEmpty());
 }
 
-TEST_F(VisibleSetTest, PrivateDataBesideLocalProgramsStaysHidden) {
+TEST_F(VisibleSetTest, PrivateDataBesideLocalProgramsIsHidden) {
   std::filesystem::create_directories(dir_ / "home/.local/share/keyrings");
   ASSERT_TRUE(set_.Add(dir_ / "home/.local").has_value());
   EXPECT_THAT(set_.Take(), ElementsAre(dir_ / "home/.local/bin"));

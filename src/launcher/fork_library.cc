@@ -1,9 +1,11 @@
 // libcella_fork.so: the jail's door for a Python zygote, loaded with ctypes.PyDLL (which keeps the interpreter's lock).
 // The zygote hands its thread over to cella_zygote_serve, which forks on request; in each newborn that call returns,
 // inside the jail. cella_checkpoint_fork is for the runner, later, in the jail.
+#include <dlfcn.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -13,7 +15,7 @@
 #include <new>
 
 #include "jail/fork_guest.h"
-#include "jail/id_map.h"
+#include "jail/kernel_file.h"
 #include "jail/messages.h"
 #include "jail/sys.h"
 
@@ -36,6 +38,31 @@ uint64_t DataBytes() {
   (void)fclose(file);
   return n == 1 ? data * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
 }
+
+// Restartable sequences, which libraries use for data of each processor. A process that shares memory has none, and so
+// the fork of an usher has none, while libc and its users take them for registered. Of libc since 2.35.
+class Rseq {
+ public:
+  void Find() {
+    offset_ = static_cast<const ptrdiff_t*>(dlsym(RTLD_DEFAULT, "__rseq_offset"));
+    size_ = static_cast<const unsigned*>(dlsym(RTLD_DEFAULT, "__rseq_size"));
+  }
+
+  void Register() const {
+    constexpr uint32_t kArea = 32;
+#if defined(__x86_64__)
+    constexpr uint32_t kSignature = 0x53053053;
+#else
+    constexpr uint32_t kSignature = 0xd428bc00;
+#endif
+    if (offset_ == nullptr || size_ == nullptr || *size_ == 0) return;
+    (void)syscall(SYS_rseq, static_cast<char*>(__builtin_thread_pointer()) + *offset_, kArea, 0, kSignature);
+  }
+
+ private:
+  const ptrdiff_t* offset_ = nullptr;
+  const unsigned* size_ = nullptr;
+};
 
 void SetOomScore(const char* score) {
   // Where there is no /proc, the kernel chooses by size alone.
@@ -63,6 +90,10 @@ void CollapseHeap() {
     }
   }
   (void)fclose(maps);
+}
+
+uint64_t Nanoseconds(const timeval& time) {
+  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_usec) * 1000;
 }
 
 class Zygote {
@@ -108,9 +139,14 @@ class Zygote {
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     sigprocmask(SIG_BLOCK, &child, &mask_before_);
+    rseq_.Find();
     signals_ = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) {
       SendFailure(control_, Fail(Stage::kRequest, "signalfd"));
+      return false;
+    }
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0) {
+      SendFailure(control_, Fail(Stage::kRequest, "subreaper"));
       return false;
     }
     Report report = {};
@@ -121,23 +157,17 @@ class Zygote {
 
   // True in the newborn.
   bool Fork(const Request& request, const int* fds, int count, int* session) {
-    Failure failure = AimAtPidNamespace(request.fork, fds, count);
-    pid_t pid = -1;
-    if (!failure) {
-      // Without the hooks that Python has for a fork: they renew the locks of threads, and here is only one thread,
-      // which holds none. They would cost each newborn some two hundred pages.
-      pid = fork();
-      if (pid == 0) {
-        failure = MoveIn(request.fork, fds, data_base_, session);
-        if (failure) {
-          // The control socket is closed only at the end of moving in, and then the failure is the filter's.
-          Tell(failure, request.tag);
-          _exit(127);
-        }
-        sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
-        return true;
+    Failure failure = CheckFork(request.fork, count);
+    pid_t pid = failure ? -1 : ForkInto(fds, &failure);
+    if (pid == 0) {
+      failure = MoveIn(request.fork, fds, data_base_, session);
+      if (failure) {
+        // The control socket is closed only at the end of moving in, and then the failure is the filter's.
+        Tell(failure, request.tag);
+        _exit(127);
       }
-      if (pid < 0) failure = Fail(Stage::kFork);
+      sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+      return true;
     }
     if (failure) {
       Tell(failure, request.tag);
@@ -155,6 +185,50 @@ class Zygote {
     return false;
   }
 
+  struct Birth {
+    Failure failure = {};
+    pid_t newborn = -1;
+  };
+
+  // 0 in the newborn. The usher shares our memory, and we stand still until it is gone, so that the newborn is a copy
+  // of this very moment. No other thread may be running, and none is.
+  [[gnu::noinline]] pid_t ForkInto(const int* fds, Failure* failure) const {
+    static Birth birth;  // the usher writes it, we read it
+    birth = {};
+    // NOLINTNEXTLINE(clang-analyzer-security.insecureAPI.vfork): fork would copy our page tables twice
+    const pid_t usher = vfork();
+    if (usher == 0) {
+      Usher(fds, &birth);
+      rseq_.Register();
+      return 0;
+    }
+    if (usher < 0) {
+      *failure = Fail(Stage::kFork);
+      return -1;
+    }
+    int status = 0;
+    while (waitpid(usher, &status, 0) < 0 && errno == EINTR) {
+    }
+    errno = EPROTO;
+    if (birth.newborn <= 0 && !birth.failure) birth.failure = Fail(Stage::kFork, "usher");
+    *failure = birth.failure;
+    return birth.newborn;
+  }
+
+  // Returns in the newborn, and only there. We reap orphans, so the newborn becomes our child when the usher ends.
+  [[gnu::noinline]] static void Usher(const int* fds, Birth* birth) {
+    birth->failure = EnterUserAndPidNamespace(fds);
+    if (!birth->failure) {
+      // Without the hooks that Python has for a fork: they renew the locks of threads, and here is only one thread,
+      // which holds none. They would cost each newborn some two hundred pages.
+      const pid_t pid = fork();
+      if (pid == 0) return;
+      birth->newborn = pid;
+      if (pid < 0) birth->failure = Fail(Stage::kFork);
+    }
+    _exit(0);
+  }
+
   static bool IsOurChild(pid_t pid) {
     siginfo_t info = {};
     return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
@@ -169,7 +243,7 @@ class Zygote {
         break;
       }
     }
-    if (used_ < kMaxChildren) child_[used_++] = {pid, tag, false, 0};
+    if (used_ < kMaxChildren) child_[used_++] = {pid, tag, false, 0, 0, 0};
   }
 
   void Forget(int index) {
@@ -187,6 +261,8 @@ class Zygote {
       if (child_[i].tag != tag || !child_[i].ended) continue;
       report.error = 0;
       report.wait_status = child_[i].status;
+      report.cpu_ns = child_[i].cpu_ns;
+      report.peak_rss = child_[i].peak_rss;
       Forget(i);
       break;
     }
@@ -205,13 +281,16 @@ class Zygote {
   void Reap() {
     for (int reaped = 0; reaped < kReapedPerTurn; ++reaped) {
       int status = 0;
-      pid_t pid = waitpid(-1, &status, WNOHANG | __WALL);
+      rusage usage = {};
+      pid_t pid = wait4(-1, &status, WNOHANG | __WALL, &usage);
       more_to_reap_ = pid > 0;
       if (pid <= 0) return;
       for (int i = 0; i < used_; ++i) {
         if (child_[i].pid != pid || child_[i].ended) continue;
         child_[i].ended = true;
         child_[i].status = status;
+        child_[i].cpu_ns = Nanoseconds(usage.ru_utime) + Nanoseconds(usage.ru_stime);
+        child_[i].peak_rss = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
         break;
       }
     }
@@ -222,12 +301,15 @@ class Zygote {
     uint32_t tag;
     bool ended;
     int status;
+    uint64_t cpu_ns;
+    uint64_t peak_rss;
   };
 
   int control_;
   int signals_ = -1;
   sigset_t mask_before_ = {};
   uint64_t data_base_ = 0;
+  Rseq rseq_;
   int forks_ = 0;
   bool more_to_reap_ = false;  // a storm of them must not keep us from serving
   int used_ = 0;

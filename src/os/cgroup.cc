@@ -94,7 +94,7 @@ Cgroup::~Cgroup() { Remove(); }
 
 void Cgroup::Remove() {
   if (!tree_) return;
-  CloseDoors();
+  CloseJoinFds();
   (void)RemoveGroup(*tree_, used_, name_, steady_clock::now() + kKillBound);
   tree_ = nullptr;
 }
@@ -124,11 +124,11 @@ Result<Cgroup> CgroupHost::Create(std::string_view name, const CgroupLimits& lim
     group.used_ |= 1u << i;  // from here on the destructor removes it
   }
   TRY_VOID(group.WriteLimits(limits));
-  TRY_VOID(group.OpenDoors());
+  TRY_VOID(group.OpenJoinFds());
   return group;
 }
 
-Status Cgroup::OpenDoors() {
+Status Cgroup::OpenJoinFds() {
   if (!tree_ || v2_dir_ || task_count_ > 0) return {};
   if (tree_->version == CgroupVersion::kV2) {
     const CgroupHierarchy& hierarchy = tree_->hierarchies.front();
@@ -145,7 +145,7 @@ Status Cgroup::OpenDoors() {
     if (!door) {
       // All or none: a guest must not join half of its limits.
       auto failed = SysErr(errno, "open '{}/{}'", hierarchy.path, tasks);
-      CloseDoors();
+      CloseJoinFds();
       return failed;
     }
     ++task_count_;
@@ -153,7 +153,7 @@ Status Cgroup::OpenDoors() {
   return {};
 }
 
-void Cgroup::CloseDoors() {
+void Cgroup::CloseJoinFds() {
   v2_dir_.Reset();
   for (UniqueFd& door : tasks_) door.Reset();
   task_count_ = 0;

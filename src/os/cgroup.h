@@ -83,9 +83,9 @@ class Cgroup {
   // global lock that makes moving another pid cost 10-15 ms.
   std::span<const UniqueFd> v1_tasks() const { return std::span(tasks_).first(task_count_); }
   // Closes v2_dir() and v1_tasks() while nobody joins; the group stays.
-  void CloseDoors();
+  void CloseJoinFds();
   // Opens them again.
-  Status OpenDoors();
+  Status OpenJoinFds();
 
   // Fails only if the group is gone.
   Result<CgroupUsage> Usage() const;
@@ -123,15 +123,19 @@ struct CgroupDirectoryCalls {
 };
 extern const CgroupDirectoryCalls kKernelDirectoryCalls;
 
+// Whether a probe may move this process: an application that we are only a part of stays where it is.
+enum class Placement { kMayMove, kStays };
+
 class CgroupHost {
  public:
   // Reads /proc/self/cgroup and /proc/self/mountinfo. On v2 this may enable controllers for the children of an own
-  // cgroup, and, where this process is that cgroup's only member, moves it into a leaf below (a v2 cgroup has either
-  // processes or controllers for its children).
-  static CgroupHost Probe();
+  // cgroup, and, where this process is that cgroup's only member and may be moved, moves it into a leaf below (a v2
+  // cgroup has either processes or controllers for its children).
+  static CgroupHost Probe(Placement placement = Placement::kMayMove);
   // The same with the contents of these two files given.
   static CgroupHost ProbeAt(std::string_view self_cgroup, std::string_view mountinfo,
-                            const CgroupDirectoryCalls& calls = kKernelDirectoryCalls);
+                            const CgroupDirectoryCalls& calls = kKernelDirectoryCalls,
+                            Placement placement = Placement::kMayMove);
 
   explicit CgroupHost(std::shared_ptr<const internal::CgroupTree> tree) : tree_(std::move(tree)) {}
 

@@ -173,7 +173,7 @@ int EnableFromLeaf(int dir, unsigned controllers, const CgroupTree& tree) {
 
 // Settles `tree` on the first candidate that hands down what the tree offers of memory and pids, or can be made to.
 // Returns an empty string, or why there is none.
-std::string SettleV2(const V2Place& place, CgroupTree& tree) {
+std::string SettleV2(const V2Place& place, Placement placement, CgroupTree& tree) {
   const unsigned wanted = place.offered & kLimitControllers;
   int refused = 0;
   bool occupied = false;
@@ -189,7 +189,8 @@ std::string SettleV2(const V2Place& place, CgroupTree& tree) {
     const unsigned handed = ReadControllers(dir.get(), "cgroup.subtree_control");
     if (const unsigned missing = wanted & ~handed; missing != 0) {
       int error = Enable(dir.get(), missing);
-      if (error == EBUSY && i == 0) error = EnableFromLeaf(dir.get(), missing, tree);
+      if (error == EBUSY && i == 0 && placement == Placement::kMayMove)
+        error = EnableFromLeaf(dir.get(), missing, tree);
       if (error == EBUSY) occupied = true;
       if (error != 0) {
         refused = refused == 0 ? error : refused;
@@ -229,10 +230,12 @@ std::string LackingText(unsigned lacking, const V1Find& v1) {
 
 }  // namespace
 
-CgroupHost CgroupHost::Probe() { return ProbeAt(ReadAll("/proc/self/cgroup"), ReadAll("/proc/self/mountinfo")); }
+CgroupHost CgroupHost::Probe(Placement placement) {
+  return ProbeAt(ReadAll("/proc/self/cgroup"), ReadAll("/proc/self/mountinfo"), kKernelDirectoryCalls, placement);
+}
 
 CgroupHost CgroupHost::ProbeAt(std::string_view self_cgroup, std::string_view mountinfo,
-                               const CgroupDirectoryCalls& calls) {
+                               const CgroupDirectoryCalls& calls, Placement placement) {
   auto tree = std::make_shared<CgroupTree>();
   tree->owner = CurrentOwner();
   tree->calls = calls;
@@ -245,7 +248,7 @@ CgroupHost CgroupHost::ProbeAt(std::string_view self_cgroup, std::string_view mo
   if (v2_limits != kLimitControllers) v1 = FindV1(layout);
   std::string v2_reason;
   if (v2_limits != 0 && std::popcount(v2_limits) > std::popcount(v1.controllers & kLimitControllers)) {
-    v2_reason = SettleV2(v2, *tree);
+    v2_reason = SettleV2(v2, placement, *tree);
   }
   if (tree->version == CgroupVersion::kNone && (v1.controllers & (kLimitControllers | kCpu)) != 0) {
     tree->version = CgroupVersion::kV1;

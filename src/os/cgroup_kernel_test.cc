@@ -73,7 +73,7 @@ class CgroupOnTheKernel : public testing::Test {
   const CgroupHost host_ = CgroupHost::Probe();
 };
 
-TEST_F(CgroupOnTheKernel, AChildJoinsAndTheGroupGoesWithItsOwner) {
+TEST_F(CgroupOnTheKernel, ChildJoinsAndGroupIsRemovedWithItsOwner) {
   std::string name;
   {
     Cgroup group = Make({.memory = 64 * kMiB, .pids = 4, .cpus = host_.has_cpu() ? std::optional(1.0) : std::nullopt});
@@ -107,7 +107,7 @@ TEST_F(CgroupOnTheKernel, UsageCountsCpuAndMemory) {
   EXPECT_EQ(usage->pids_refused.value_or(0), 0u);
 }
 
-TEST_F(CgroupOnTheKernel, TheMemoryLimitKills) {
+TEST_F(CgroupOnTheKernel, MemoryLimitKills) {
   Cgroup group = Make({.memory = 16 * kMiB});
   const pid_t pid = Spawn(group, [] {
     void* block = mmap(nullptr, 256 * kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -122,7 +122,7 @@ TEST_F(CgroupOnTheKernel, TheMemoryLimitKills) {
   EXPECT_LE(usage->peak_memory.value_or(0), 16 * kMiB);
 }
 
-TEST_F(CgroupOnTheKernel, ThePidsLimitRefusesForks) {
+TEST_F(CgroupOnTheKernel, PidsLimitRefusesForks) {
   Cgroup group = Make({.pids = 2});
   const pid_t pid = Spawn(group, [] {
     int born = 0;
@@ -142,7 +142,7 @@ TEST_F(CgroupOnTheKernel, ThePidsLimitRefusesForks) {
   EXPECT_TRUE(group.Empty());
 }
 
-TEST_F(CgroupOnTheKernel, LimitsChangeBothWays) {
+TEST_F(CgroupOnTheKernel, LimitsCanBeRaisedAndLowered) {
   Cgroup group = Make({.memory = 64 * kMiB, .pids = 8});
   EXPECT_TRUE(group.SetLimits({.memory = 128 * kMiB, .pids = 16}));
   EXPECT_TRUE(group.SetLimits({.memory = 32 * kMiB}));
@@ -177,7 +177,7 @@ TEST_F(CgroupOnTheKernel, KillEndsAForkBomb) {
   EXPECT_EQ(Wait(next), 0) << "the limit was not restored";
 }
 
-TEST_F(CgroupOnTheKernel, SweepRemovesWhatAKilledSupervisorLeft) {
+TEST_F(CgroupOnTheKernel, SweepRemovesGroupsOfAKilledSupervisor) {
   int name_pipe[2];
   ASSERT_EQ(pipe2(name_pipe, O_CLOEXEC), 0);
   const pid_t supervisor = fork();
@@ -205,7 +205,7 @@ TEST_F(CgroupOnTheKernel, SweepRemovesWhatAKilledSupervisorLeft) {
   EXPECT_NE(system(look.c_str()), 0);
 }
 
-TEST_F(CgroupOnTheKernel, ManySupervisorsMakeAndSweepAtOnce) {
+TEST_F(CgroupOnTheKernel, ConcurrentSupervisorsCreateAndSweep) {
   std::vector<pid_t> supervisors;
   for (int i = 0; i < 40; ++i) {
     const pid_t pid = fork();
@@ -236,7 +236,7 @@ TEST_F(CgroupOnTheKernel, ManySupervisorsMakeAndSweepAtOnce) {
   }
 }
 
-TEST_F(CgroupOnTheKernel, AnOrdinaryUserHasNone) {
+TEST_F(CgroupOnTheKernel, OrdinaryUserHasNoCgroups) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become an ordinary user";
   const pid_t pid = fork();
   if (pid == 0) {

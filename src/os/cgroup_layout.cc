@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "os/mount_points.h"
+
 namespace cella::os::internal {
 namespace {
 
@@ -19,24 +21,6 @@ std::string_view TakeUntil(std::string_view& rest, std::string_view separators) 
   const std::string_view taken = rest.substr(0, end);
   rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   return taken;
-}
-
-bool IsOctal(char c) { return c >= '0' && c <= '7'; }
-
-// mountinfo writes space, tab, newline and backslash as \ooo.
-std::string Unescape(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size() && IsOctal(text[i + 1]) && IsOctal(text[i + 2]) &&
-        IsOctal(text[i + 3])) {
-      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
-      i += 3;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
 }
 
 // "/.." is how the kernel shows what lies outside the reader's cgroup namespace.
@@ -81,8 +65,8 @@ std::vector<CgroupMount> ParseCgroupMounts(std::string_view mountinfo) {
     for (int skipped = 0; skipped < 3; ++skipped) TakeUntil(head, " ");
     CgroupMount mount;
     mount.v2 = type == "cgroup2";
-    mount.root = Unescape(TakeUntil(head, " "));
-    mount.point = Unescape(TakeUntil(head, " "));
+    mount.root = UnescapeMountPath(TakeUntil(head, " "));
+    mount.point = UnescapeMountPath(TakeUntil(head, " "));
     if (!mount.root.starts_with('/') || !mount.point.starts_with('/')) continue;
     if (!mount.v2) mount.controllers = ParseControllers(tail, ",");
     mounts.push_back(std::move(mount));

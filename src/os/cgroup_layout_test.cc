@@ -28,7 +28,7 @@ TEST(CgroupLayout, CpusetIsNotCpu) {
   EXPECT_EQ(ParseControllers("cpuset cpu io memory pids\n", " \n"), kCpu | kMemory | kPids);
 }
 
-TEST(CgroupLayout, UnderstandsEscapesAndAnyNumberOfOptionalFields) {
+TEST(CgroupLayout, ParsesEscapesAndOptionalFields) {
   const auto mounts = ParseCgroupMounts(
       "32 31 0:29 /a\\040b /mnt/with\\040space\\011tab\\134slash rw shared:1 master:2 propagate_from:3 unbindable - "
       "cgroup2 some\\040source rw\n"
@@ -41,7 +41,7 @@ TEST(CgroupLayout, UnderstandsEscapesAndAnyNumberOfOptionalFields) {
   EXPECT_EQ(mounts[2].point, "/mnt/short\\04");
 }
 
-TEST(CgroupLayout, SkipsWhatIsNotAMountLine) {
+TEST(CgroupLayout, SkipsMalformedLines) {
   EXPECT_TRUE(ParseCgroupMounts("").empty());
   EXPECT_TRUE(ParseCgroupMounts("\n\ngarbage\n - cgroup\n1 2 3 - cgroup2 x rw\n").empty());
 }
@@ -58,7 +58,7 @@ TEST(CgroupLayout, ReadsMembershipsWithColonsInThePath) {
   EXPECT_EQ(own[3].path, "/user.slice");
 }
 
-TEST(CgroupLayout, MapsThroughTheRootOfTheMount) {
+TEST(CgroupLayout, MapsPathsThroughTheRootOfTheMount) {
   const CgroupMount whole{.root = "/", .point = "/cg"};
   EXPECT_EQ(VisibleDirectory(whole, "/"), "/cg");
   EXPECT_EQ(VisibleDirectory(whole, "/a/b"), "/cg/a/b");
@@ -69,13 +69,13 @@ TEST(CgroupLayout, MapsThroughTheRootOfTheMount) {
   EXPECT_EQ(VisibleDirectory(part, "/other"), std::nullopt);
 }
 
-TEST(CgroupLayout, WhatLiesOutsideTheNamespaceIsNotVisible) {
+TEST(CgroupLayout, PathsOutsideTheNamespaceAreNotVisible) {
   EXPECT_EQ(VisibleDirectory({.root = "/", .point = "/cg"}, "/../sibling"), std::nullopt);
   EXPECT_EQ(VisibleDirectory({.root = "/..", .point = "/cg"}, "/"), std::nullopt);
   EXPECT_EQ(VisibleDirectory({.root = "/", .point = "/cg"}, "/..name"), "/cg/..name");
 }
 
-TEST(OwnerTest, NamesGoThereAndBack) {
+TEST(OwnerTest, NamesRoundTrip) {
   const Owner owner{.pid_namespace = 4026531836, .pid = 77, .start_time = 123456};
   const std::string name = FormatGroupName(owner, "run-1");
   const auto parsed = ParseGroupName(name);
@@ -84,14 +84,14 @@ TEST(OwnerTest, NamesGoThereAndBack) {
   EXPECT_EQ(parsed->name, "run-1");
 }
 
-TEST(OwnerTest, ForeignNamesAreNotOurs) {
+TEST(OwnerTest, RejectsForeignNames) {
   for (const char* name : {"cella", "cella-", "cella-1-2-3", "cella-1-2-3-", "cella-1-0-3-x", "cella-1--2-3-x",
                            "cella-a-2-3-x", "cella-1-99999999999-3-x", "xcella-1-2-3-x", "system.slice"}) {
     EXPECT_FALSE(ParseGroupName(name)) << name;
   }
 }
 
-TEST(OwnerTest, TheCurrentProcessIsAliveAndAnotherStartTimeIsNot) {
+TEST(OwnerTest, CurrentProcessIsAliveAndAnotherStartTimeIsNot) {
   Owner self = CurrentOwner();
   ASSERT_NE(self.pid_namespace, 0u);
   ASSERT_NE(self.start_time, 0u);

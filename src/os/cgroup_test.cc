@@ -127,7 +127,7 @@ pid_t DeadPid() {
   return pid;
 }
 
-TEST_F(CgroupOnPlainDirectories, V1IsMadeBelowTheOwnCgroupOfEachHierarchy) {
+TEST_F(CgroupOnPlainDirectories, V1CreatesBelowTheOwnCgroupOfEachHierarchy) {
   const CgroupHost host = V1Host();
   ASSERT_EQ(host.version(), CgroupVersion::kV1);
   EXPECT_TRUE(host.has_memory() && host.has_pids() && host.has_cpu() && host.has_cpuacct());
@@ -155,10 +155,10 @@ TEST_F(CgroupOnPlainDirectories, V1WithoutSwapAccountingTurnsSwappingOff) {
   EXPECT_EQ(Get(root_ / "memory/own" / group->name() / "memory.swappiness"), "0");
 }
 
-TEST_F(CgroupOnPlainDirectories, V1DoorsOpenAgainAllOrNone) {
+TEST_F(CgroupOnPlainDirectories, V1ReopensAllJoinDescriptorsOrNone) {
   auto group = V1Host().Create("run", {.memory = 1 << 20, .pids = 12, .cpus = 1.5});
   ASSERT_TRUE(group) << group.error().message;
-  group->CloseDoors();
+  group->CloseJoinFds();
   EXPECT_TRUE(group->v1_tasks().empty());
   const int free = open("/dev/null", O_RDONLY | O_CLOEXEC);
   close(free);
@@ -166,16 +166,16 @@ TEST_F(CgroupOnPlainDirectories, V1DoorsOpenAgainAllOrNone) {
   getrlimit(RLIMIT_NOFILE, &before);
   const rlimit room_for_one = {static_cast<rlim_t>(free) + 1, before.rlim_max};
   setrlimit(RLIMIT_NOFILE, &room_for_one);
-  const Status refused = group->OpenDoors();
+  const Status refused = group->OpenJoinFds();
   setrlimit(RLIMIT_NOFILE, &before);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().sys_errno, EMFILE);
   EXPECT_TRUE(group->v1_tasks().empty());
-  ASSERT_TRUE(group->OpenDoors());
+  ASSERT_TRUE(group->OpenJoinFds());
   EXPECT_EQ(group->v1_tasks().size(), 3u);
 }
 
-TEST_F(CgroupOnPlainDirectories, V1SkipsACpuHierarchyOfItsOwnWithoutACpuLimit) {
+TEST_F(CgroupOnPlainDirectories, V1SkipsSeparateCpuHierarchyWithoutACpuLimit) {
   Base("memory"), Base("pids"), Base("cpu"), Base("cpuacct");
   const CgroupHost host = CgroupHost::ProbeAt(
       "4:memory:/\n3:pids:/\n2:cpu:/\n1:cpuacct:/\n",
@@ -192,7 +192,7 @@ TEST_F(CgroupOnPlainDirectories, V1SkipsACpuHierarchyOfItsOwnWithoutACpuLimit) {
   EXPECT_EQ(Get(root_ / "cpu" / with->name() / "cpu.cfs_quota_us"), "1000");
 }
 
-TEST_F(CgroupOnPlainDirectories, V1SeesThroughABindMountedSubRoot) {
+TEST_F(CgroupOnPlainDirectories, V1ResolvesABindMountedSubRoot) {
   Base("m odd/inner"), Base("pids");
   std::string mount = V1Mount("m odd", "memory", "/docker/abc");
   mount.replace(mount.find("m odd"), 5, "m\\040odd");
@@ -207,7 +207,7 @@ TEST_F(CgroupOnPlainDirectories, V1SeesThroughABindMountedSubRoot) {
   EXPECT_EQ(Groups(root_ / "m odd/inner").size(), 1u);
 }
 
-TEST_F(CgroupOnPlainDirectories, V1WithoutBandwidthControlHasNoCpu) {
+TEST_F(CgroupOnPlainDirectories, V1WithoutBandwidthControlHasNoCpuLimit) {
   Base("memory"), Base("pids"), Base("cpu");
   fs::remove(root_ / "cpu/cpu.cfs_quota_us");
   const CgroupHost host = CgroupHost::ProbeAt(
@@ -221,7 +221,7 @@ TEST_F(CgroupOnPlainDirectories, V1WithoutBandwidthControlHasNoCpu) {
   EXPECT_THAT(refused.error().message, HasSubstr("limit of cpu"));
 }
 
-TEST_F(CgroupOnPlainDirectories, V1UsageComesFromItsFiles) {
+TEST_F(CgroupOnPlainDirectories, V1ReadsUsage) {
   const CgroupHost host = V1Host();
   auto group = host.Create("run", {});
   ASSERT_TRUE(group);
@@ -240,7 +240,7 @@ TEST_F(CgroupOnPlainDirectories, V1UsageComesFromItsFiles) {
   EXPECT_EQ(usage->pids_refused, 7u);
 }
 
-TEST_F(CgroupOnPlainDirectories, V2UsesTheOwnCgroupIfItHandsDown) {
+TEST_F(CgroupOnPlainDirectories, V2UsesTheOwnCgroupIfItDelegatesControllers) {
   const CgroupHost host = V2Host();
   ASSERT_EQ(host.version(), CgroupVersion::kV2);
   EXPECT_TRUE(host.has_memory() && host.has_pids() && host.has_cpu() && host.has_cpuacct());
@@ -266,11 +266,11 @@ TEST_F(CgroupOnPlainDirectories, V2UsesTheOwnCgroupIfItHandsDown) {
   ASSERT_TRUE(group->SetLimits({.pids = 5, .cpus = 0.5}));
   EXPECT_EQ(Get(dir / "memory.max"), "max");
   EXPECT_EQ(Get(dir / "pids.max"), "5");
-  group->CloseDoors();
+  group->CloseJoinFds();
   EXPECT_EQ(group->v2_dir(), -1);
 }
 
-TEST_F(CgroupOnPlainDirectories, V2WalksUpToTheFirstThatHandsDown) {
+TEST_F(CgroupOnPlainDirectories, V2WalksUpToTheFirstThatDelegatesControllers) {
   Base("v2", "cpu memory pids", "cpu memory pids");
   Base("v2/user", "cpu memory pids", "memory pids");
   Base("v2/user/app", "memory pids", "pids");
@@ -281,7 +281,7 @@ TEST_F(CgroupOnPlainDirectories, V2WalksUpToTheFirstThatHandsDown) {
   EXPECT_EQ(Get(root_ / "v2/user/app/cgroup.subtree_control"), "+memory ");
 }
 
-TEST_F(CgroupOnPlainDirectories, V2StartsAboveTheLeafThatASupervisorStandsIn) {
+TEST_F(CgroupOnPlainDirectories, V2StartsAboveTheLeafOfASupervisor) {
   const std::string leaf = FormatGroupName(CurrentOwner(), internal::kSupervisorLeaf);
   Base("v2", "memory pids", "memory pids");
   Base("v2/scope", "memory pids", "memory pids");
@@ -309,7 +309,7 @@ TEST_F(CgroupOnPlainDirectories, V2WithMemoryDisabledStillLimitsPids) {
   EXPECT_THAT(host.reason(), HasSubstr("memory"));
 }
 
-TEST_F(CgroupOnPlainDirectories, NoneSaysWhy) {
+TEST_F(CgroupOnPlainDirectories, MissingCgroupsReportTheReason) {
   EXPECT_THAT(CgroupHost::ProbeAt("", "").reason(), HasSubstr("No cgroup file system is mounted"));
   Base("unified", "hugetlb");
   const CgroupHost host = CgroupHost::ProbeAt("0::/\n", V2Mount("unified"));
@@ -334,7 +334,7 @@ int AsNobody(auto check) {
   return status;
 }
 
-TEST_F(CgroupOnPlainDirectories, AnOrdinaryUserIsToldTheRemedy) {
+TEST_F(CgroupOnPlainDirectories, OrdinaryUserGetsTheRemedy) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become an ordinary user";
   ASSERT_EQ(chmod(root_.c_str(), 0755), 0);
   Base("v2", "cpu memory pids", "cpu memory pids");
@@ -355,7 +355,7 @@ TEST_F(CgroupOnPlainDirectories, AnOrdinaryUserIsToldTheRemedy) {
             0);
 }
 
-TEST_F(CgroupOnPlainDirectories, V1UsesWhatAnAdministratorMadeForTheUser) {
+TEST_F(CgroupOnPlainDirectories, V1UsesGroupsMadeByAnAdministratorForTheUser) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become an ordinary user";
   ASSERT_EQ(chmod(root_.c_str(), 0755), 0);
   for (const char* name : {"memory", "pids"}) {
@@ -373,7 +373,7 @@ TEST_F(CgroupOnPlainDirectories, V1UsesWhatAnAdministratorMadeForTheUser) {
             0);
 }
 
-TEST_F(CgroupOnPlainDirectories, BadNamesAndLimitsAreRefused) {
+TEST_F(CgroupOnPlainDirectories, RejectsInvalidNamesAndLimits) {
   const CgroupHost host = V2Host();
   for (const char* name : {"", "a/b", "..x/", "supervisor", "a b"}) EXPECT_FALSE(host.Create(name, {})) << name;
   EXPECT_FALSE(host.Create(std::string(65, 'a'), {}));
@@ -385,7 +385,7 @@ TEST_F(CgroupOnPlainDirectories, BadNamesAndLimitsAreRefused) {
   EXPECT_TRUE(fs::exists(root_ / "v2" / first->name()));
 }
 
-TEST_F(CgroupOnPlainDirectories, AFailedCreateLeavesNothing) {
+TEST_F(CgroupOnPlainDirectories, FailedCreateLeavesNothing) {
   g_files.erase("pids.max");
   const CgroupHost host = V1Host();
   EXPECT_FALSE(host.Create("run", {.memory = 4096, .pids = 4}));
@@ -393,7 +393,7 @@ TEST_F(CgroupOnPlainDirectories, AFailedCreateLeavesNothing) {
   EXPECT_TRUE(Groups(root_ / "pids").empty());
 }
 
-TEST_F(CgroupOnPlainDirectories, RemovalIsTriedAgainWhileTheKernelIsBusy) {
+TEST_F(CgroupOnPlainDirectories, RemovalIsRetriedWhileTheKernelIsBusy) {
   const CgroupHost host = V2Host();
   auto group = host.Create("run", {});
   ASSERT_TRUE(group);
@@ -402,7 +402,7 @@ TEST_F(CgroupOnPlainDirectories, RemovalIsTriedAgainWhileTheKernelIsBusy) {
   EXPECT_TRUE(Groups(root_ / "v2").empty());
 }
 
-TEST_F(CgroupOnPlainDirectories, SweepTakesTheDeadAndOnlyThem) {
+TEST_F(CgroupOnPlainDirectories, SweepRemovesOnlyGroupsOfDeadSupervisors) {
   const CgroupHost host = V1Host();
   auto own = host.Create("run", {});
   ASSERT_TRUE(own);
@@ -426,7 +426,7 @@ TEST_F(CgroupOnPlainDirectories, SweepTakesTheDeadAndOnlyThem) {
   EXPECT_EQ(host.Sweep(), 0u);
 }
 
-TEST_F(CgroupOnPlainDirectories, SweepKillsWhatADeadSupervisorLeft) {
+TEST_F(CgroupOnPlainDirectories, SweepKillsProcessesOfADeadSupervisor) {
   const CgroupHost host = V2Host();
   Owner dead = CurrentOwner();
   dead.pid = DeadPid();
@@ -448,7 +448,7 @@ TEST_F(CgroupOnPlainDirectories, SweepKillsWhatADeadSupervisorLeft) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-TEST_F(CgroupOnPlainDirectories, SweepNeverKillsInASupervisorsLeaf) {
+TEST_F(CgroupOnPlainDirectories, SweepDoesNotKillInTheLeafOfASupervisor) {
   const CgroupHost host = V2Host();
   Owner dead = CurrentOwner();
   dead.pid = DeadPid();

@@ -104,6 +104,8 @@ Result<PendingFile> Directory::CreatePending(const std::string& path, mode_t mod
   std::string part = NewPartName();
   UniqueFd file = OpenBeneath(parent.get(), part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NONBLOCK, mode);
   if (!file) return NotInside(errno, path);
+  // The umask is ours, not the guest's.
+  (void)fchmod(file.get(), mode & 0777);
   return PendingFile(std::move(parent), std::move(file), std::move(part), path, identity_);
 }
 
@@ -132,6 +134,17 @@ Result<EntryInfo> Directory::Stat(const std::string& path) const {
   struct stat info;
   if (fstat(entry.get(), &info) < 0) return SysErr(errno, "'{}'", path);
   return InfoOf(info);
+}
+
+Result<std::string> Directory::ReadLink(const std::string& path) const {
+  ScopedFsIdentity identity(identity_);
+  UniqueFd link = OpenBeneath(fd_.get(), path.c_str(), O_PATH);
+  if (!link) return NotInside(errno, path);
+  std::string target(PATH_MAX, '\0');
+  const ssize_t length = readlinkat(link.get(), "", target.data(), target.size());
+  if (length < 0) return SysErr(errno, "'{}'", path);
+  target.resize(static_cast<size_t>(length));
+  return target;
 }
 
 Status Directory::MakeDirectories(const std::string& path) const {

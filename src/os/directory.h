@@ -77,7 +77,8 @@ class Directory {
   // Creates a regular file and the directories above it; for writing.
   Result<UniqueFd> CreateFile(const std::string& path, IfExists if_exists, mode_t mode = 0644) const;
   Status WriteFile(const std::string& path, std::string_view content, IfExists if_exists, mode_t mode = 0644) const;
-  // Creates the directories above `path`, and beside it a file that takes its place all at once.
+  // Creates the directories above `path`, and beside it a file that takes its place all at once. It has exactly that
+  // mode, without set-id bits.
   Result<PendingFile> CreatePending(const std::string& path, mode_t mode = 0644) const;
 
   // For reading; regular files only. Neither ever waits, whatever the guest put there.
@@ -85,6 +86,8 @@ class Directory {
   Result<OpenedFile> OpenWithInfo(const std::string& path) const;
   // Of the entry itself, if it is a link. An empty path is the directory.
   Result<EntryInfo> Stat(const std::string& path) const;
+  // The text of a symbolic link, which the guest chose.
+  Result<std::string> ReadLink(const std::string& path) const;
 
   // A directory and those above it; one that is there already is fine.
   Status MakeDirectories(const std::string& path) const;

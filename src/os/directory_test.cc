@@ -32,7 +32,7 @@ std::string Content(const TempDirectory& temp, const std::string& name) {
   return ReadFile(temp.path(name), 1000).value_or("(unreadable)");
 }
 
-TEST(PendingFileTest, NothingIsSeenUntilItIsWhole) {
+TEST(PendingFileTest, FileIsInvisibleUntilComplete) {
   TempDirectory temp;
   Directory directory = temp.Open();
   ASSERT_TRUE(directory.WriteFile("d/f", "old", IfExists::kRefuse));
@@ -48,7 +48,7 @@ TEST(PendingFileTest, NothingIsSeenUntilItIsWhole) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(temp.path("d")), {}), 1);
 }
 
-TEST(PendingFileTest, GoesAwayWhenItIsGivenUp) {
+TEST(PendingFileTest, AbandonedFileIsRemoved) {
   TempDirectory temp;
   Directory directory = temp.Open();
   {
@@ -59,7 +59,7 @@ TEST(PendingFileTest, GoesAwayWhenItIsGivenUp) {
   EXPECT_TRUE(std::filesystem::is_empty(temp.path()));
 }
 
-TEST(PendingFileTest, RefusesAFileThatIsThereWhenAsked) {
+TEST(PendingFileTest, RejectsExistingFileIfRequested) {
   TempDirectory temp;
   Directory directory = temp.Open();
   auto pending = directory.CreatePending("f");
@@ -70,7 +70,7 @@ TEST(PendingFileTest, RefusesAFileThatIsThereWhenAsked) {
   EXPECT_EQ(Content(temp, "f"), "first");
 }
 
-TEST(PendingFileTest, ReplacesALinkAndFollowsNone) {
+TEST(PendingFileTest, ReplacesALinkWithoutFollowingIt) {
   TempDirectory temp, outside;
   ASSERT_TRUE(outside.Open().WriteFile("secret", "s", IfExists::kRefuse));
   std::filesystem::create_symlink(outside.path("secret"), temp.path("file"));
@@ -99,7 +99,7 @@ TEST(PendingFileTest, DoesNotReplaceADirectory) {
   EXPECT_EQ(early->Commit(IfExists::kReplace).error().code, ErrorCode::kInvalid);
 }
 
-TEST(DirectoryTest, TellsSizeAndTimeOfWhatItOpens) {
+TEST(DirectoryTest, OpenReturnsSizeAndTime) {
   TempDirectory temp;
   Directory directory = temp.Open();
   ASSERT_TRUE(directory.WriteFile("f", "12345", IfExists::kRefuse));
@@ -112,7 +112,7 @@ TEST(DirectoryTest, TellsSizeAndTimeOfWhatItOpens) {
   EXPECT_EQ(directory.OpenWithInfo(".").error().code, ErrorCode::kInvalid);
 }
 
-TEST(DirectoryTest, StatSaysWhatAnEntryIsWithoutFollowingIt) {
+TEST(DirectoryTest, StatReturnsTheTypeWithoutFollowingLinks) {
   TempDirectory temp;
   ASSERT_EQ(mkfifo(temp.path("pipe").c_str(), 0666), 0);
   std::filesystem::create_symlink("/etc", temp.path("link"));
@@ -123,7 +123,7 @@ TEST(DirectoryTest, StatSaysWhatAnEntryIsWithoutFollowingIt) {
   EXPECT_EQ(directory.Stat("link/passwd").error().code, ErrorCode::kInvalid);
 }
 
-TEST(DirectoryTest, APageIsSortedBoundedAndGoesOnBehindAName) {
+TEST(DirectoryTest, PageIsSortedBoundedAndStartsAfterAName) {
   TempDirectory temp;
   Directory directory = temp.Open();
   for (const char* name : {"d", "a", "c", "e", "b"}) ASSERT_TRUE(directory.WriteFile(name, name, IfExists::kRefuse));
@@ -142,7 +142,7 @@ TEST(DirectoryTest, APageIsSortedBoundedAndGoesOnBehindAName) {
   EXPECT_EQ(directory.ListChildren("none", "", 10).error().code, ErrorCode::kNotFound);
 }
 
-TEST(DirectoryTest, RemovesAFileOrAnEmptyDirectoryOnly) {
+TEST(DirectoryTest, RemovesOnlyFilesAndEmptyDirectories) {
   TempDirectory temp, outside;
   Directory directory = temp.Open();
   ASSERT_TRUE(outside.Open().WriteFile("keep", "k", IfExists::kRefuse));
@@ -177,7 +177,7 @@ TEST(DirectoryTest, RemovesATreeInBoundedSteps) {
   EXPECT_FALSE(directory.RemoveTree(".", 150));
 }
 
-TEST(DirectoryTest, ATreeThatIsTooDeepIsAnErrorWithWords) {
+TEST(DirectoryTest, TooDeepTreeIsAnErrorWithAMessage) {
   TempDirectory temp;
   Directory directory = temp.Open();
   std::string path = "t";
@@ -189,7 +189,7 @@ TEST(DirectoryTest, ATreeThatIsTooDeepIsAnErrorWithWords) {
   EXPECT_THAT(removed.error().message, HasSubstr("deep"));
 }
 
-TEST(DirectoryTest, AGuestThatSwapsADirectoryForALinkLosesOnlyItsOwnFiles) {
+TEST(DirectoryTest, SwappingADirectoryForALinkRemovesOnlyTheGuestsFiles) {
   TempDirectory temp, outside;
   Directory directory = temp.Open();
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(outside.Open().WriteFile(fmt::format("k{}", i), "", IfExists::kRefuse));
@@ -217,7 +217,7 @@ TEST(DirectoryTest, AGuestThatSwapsADirectoryForALinkLosesOnlyItsOwnFiles) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(outside.path()), {}), 20);
 }
 
-TEST(DirectoryTest, MakesDirectoriesButNotThroughAFileOrALink) {
+TEST(DirectoryTest, CreatesDirectoriesButNotThroughFilesOrLinks) {
   TempDirectory temp;
   Directory directory = temp.Open();
   EXPECT_TRUE(directory.MakeDirectories("a/b/c"));
@@ -230,7 +230,7 @@ TEST(DirectoryTest, MakesDirectoriesButNotThroughAFileOrALink) {
   EXPECT_FALSE(directory.MakeDirectories("../x"));
 }
 
-TEST(TreeWalkTest, TellsEverythingOnceAndInOrder) {
+TEST(TreeWalkTest, VisitsEveryEntryOnceInOrder) {
   TempDirectory temp;
   Directory directory = temp.Open();
   ASSERT_TRUE(directory.WriteFile("b/two", "22", IfExists::kRefuse));
@@ -253,7 +253,7 @@ TEST(TreeWalkTest, TellsEverythingOnceAndInOrder) {
   EXPECT_TRUE(walk.complete());
 }
 
-TEST(TreeWalkTest, IsBoundedAndSaysSo) {
+TEST(TreeWalkTest, IsBoundedAndReportsTheBound) {
   TempDirectory temp;
   Directory directory = temp.Open();
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(directory.WriteFile(std::to_string(i), "", IfExists::kRefuse));
@@ -264,7 +264,7 @@ TEST(TreeWalkTest, IsBoundedAndSaysSo) {
   EXPECT_FALSE(walk.complete());
 }
 
-TEST(DirectoryIdentityTest, ActsWithTheRightsOfTheGuest) {
+TEST(DirectoryIdentityTest, UsesTheRightsOfTheGuest) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to act as somebody else";
   TempDirectory temp;
   const FsIdentity nobody{65534, 65534};
@@ -285,7 +285,7 @@ TEST(DirectoryIdentityTest, ActsWithTheRightsOfTheGuest) {
   EXPECT_TRUE(root.OpenWithInfo("roots/f"));
 }
 
-TEST(DirectoryIdentityTest, RemovesDirectoriesThatTheGuestClosedToItself) {
+TEST(DirectoryIdentityTest, RemovesDirectoriesWithoutPermissions) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to act as somebody else";
   TempDirectory temp;
   const FsIdentity nobody{65534, 65534};

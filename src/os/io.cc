@@ -101,8 +101,10 @@ Result<Received> ReceiveMessage(int socket, std::span<std::byte> buffer, size_t 
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = CMSG_SPACE(sizeof(int) * std::min(max_fds, kMaxFdsPerMessage));
-  ssize_t n = RetryOnEintr([&] { return recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT); });
-  if (n < 0 && errno == ECONNRESET) n = 0;
+  auto receive = [&] { return recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT); };
+  ssize_t n = RetryOnEintr(receive);
+  // Reported once, ahead of what the peer sent, if the peer closed its end without having read all of it.
+  if (n < 0 && errno == ECONNRESET) n = RetryOnEintr(receive);
   if (n < 0) return SysErr(errno, "receive a message");
   Received received;
   received.size = static_cast<size_t>(n);

@@ -37,7 +37,7 @@ TEST(ProcessTest, ReportsExitCodesAndSignals) {
   EXPECT_EQ(WTERMSIG(status), SIGSEGV);
 }
 
-TEST(ProcessTest, AMissingProgramIsAnErrorAndNotAnExitCode) {
+TEST(ProcessTest, MissingProgramIsAnErrorAndNotAnExitCode) {
   SpawnOptions options;
   options.program = "/nonexistent";
   options.argv = {"x"};
@@ -46,7 +46,7 @@ TEST(ProcessTest, AMissingProgramIsAnErrorAndNotAnExitCode) {
   EXPECT_EQ(process.error().code, ErrorCode::kNotFound);
 }
 
-TEST(ProcessTest, TheDestructorKillsAndReaps) {
+TEST(ProcessTest, DestructorKillsAndReaps) {
   int probe = -1;
   {
     auto process = Process::Spawn(Shell("exec sleep 1000"));
@@ -74,7 +74,7 @@ TEST(ProcessTest, OnlyTheNamedDescriptorsAndVariablesReachTheChild) {
   EXPECT_EQ(output, "4\n0\n") << "0, 1, 2 and the one that ls opens";
 }
 
-TEST(ProcessTest, DescriptorsMayTradePlaces) {
+TEST(ProcessTest, DescriptorsCanBeSwapped) {
   Pipe one = MakePipe().value(), two = MakePipe().value();
   SpawnOptions options = Shell("echo first >&3; echo second >&4");
   // Targets that are the other's source.
@@ -91,7 +91,7 @@ TEST(ProcessTest, DescriptorsMayTradePlaces) {
   EXPECT_EQ(ReadFd(two.read.get(), 100).value(), "second\n");
 }
 
-TEST(MessageTest, DescriptorsArriveCloseOnExec) {
+TEST(MessageTest, ReceivedDescriptorsAreCloseOnExec) {
   SocketPair pair = MakeMessageSockets().value();
   UniqueFd memfd = MakeMemfd("test", std::as_bytes(std::span("hello", 5))).value();
   const int fds[] = {memfd.get()};
@@ -106,7 +106,18 @@ TEST(MessageTest, DescriptorsArriveCloseOnExec) {
   EXPECT_EQ(ReceiveMessage(pair.theirs.get(), buffer).value().size, 0u);
 }
 
-TEST(DirectoryTest, WritesBelowAndMakesParents) {
+TEST(MessageTest, ArrivesAlthoughItsSenderLeftAMessageUnread) {
+  SocketPair pair = MakeMessageSockets().value();
+  const auto sent = std::as_bytes(std::span("x", 1));
+  ASSERT_TRUE(SendMessage(pair.theirs.get(), sent, {}).has_value());
+  ASSERT_TRUE(SendMessage(pair.ours.get(), sent, {}).has_value());
+  pair.ours.Reset();
+  std::array<std::byte, 8> buffer{};
+  EXPECT_EQ(ReceiveMessage(pair.theirs.get(), buffer).value().size, 1u);
+  EXPECT_EQ(ReceiveMessage(pair.theirs.get(), buffer).value().size, 0u);
+}
+
+TEST(DirectoryTest, WritesFilesAndCreatesParents) {
   TempDirectory temp;
   Directory directory = temp.Open();
   ASSERT_TRUE(directory.WriteFile("a/b/c.txt", "hi", Directory::IfExists::kRefuse).has_value());
@@ -118,7 +129,7 @@ TEST(DirectoryTest, WritesBelowAndMakesParents) {
   EXPECT_TRUE(directory.RemoveFile("a/b/c.txt").has_value());
 }
 
-TEST(DirectoryTest, NeverFollowsALinkOrLeaves) {
+TEST(DirectoryTest, DoesNotFollowLinksOrLeaveTheDirectory) {
   TempDirectory temp, outside;
   std::filesystem::create_symlink(outside.path(), temp.path("dir"));
   std::filesystem::create_symlink(outside.path("secret"), temp.path("file"));
@@ -134,7 +145,7 @@ TEST(DirectoryTest, NeverFollowsALinkOrLeaves) {
   EXPECT_TRUE(directory.List(100).files.empty()) << "links are not files";
 }
 
-TEST(DirectoryTest, AFifoNeitherBlocksNorCounts) {
+TEST(DirectoryTest, FifoNeitherBlocksNorIsListed) {
   TempDirectory temp;
   ASSERT_EQ(mkfifo(temp.path("pipe").c_str(), 0666), 0);
   Directory directory = temp.Open();
@@ -143,7 +154,7 @@ TEST(DirectoryTest, AFifoNeitherBlocksNorCounts) {
   EXPECT_TRUE(directory.List(100).files.empty());
 }
 
-TEST(DirectoryTest, AListIsBoundedAndSaysSo) {
+TEST(DirectoryTest, ListIsBoundedAndReportsTheBound) {
   TempDirectory temp;
   Directory directory = temp.Open();
   for (int i = 0; i < 20; ++i) {

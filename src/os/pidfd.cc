@@ -35,9 +35,11 @@ bool LivesIn(int pidfd, const NamespaceId& pid_namespace) {
   return pid_namespace == NamespaceId{actual.st_dev, actual.st_ino} && !HasEnded(pidfd);
 }
 
-bool HasEnded(int pidfd) {
+bool HasEnded(int pidfd) { return WaitUntilEnded(pidfd, std::chrono::milliseconds(0)); }
+
+bool WaitUntilEnded(int pidfd, std::chrono::milliseconds patience) {
   pollfd poll_fd = {pidfd, POLLIN, 0};
-  return poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & POLLIN) != 0;
+  return poll(&poll_fd, 1, static_cast<int>(patience.count())) > 0 && (poll_fd.revents & POLLIN) != 0;
 }
 
 }  // namespace cella::os

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <vector>
 
 #include "base/result.h"
@@ -27,5 +28,8 @@ bool LivesIn(int pidfd, const NamespaceId& pid_namespace);
 
 // The process has ended.
 bool HasEnded(int pidfd);
+
+// Blocks until it has, at most for so long.
+bool WaitUntilEnded(int pidfd, std::chrono::milliseconds patience);
 
 }  // namespace cella::os

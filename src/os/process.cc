@@ -22,6 +22,7 @@ struct ChildContext {
   char* const* envp;
   const SpawnOptions::Fd* fds;
   size_t fd_count;
+  const char* cwd;  // null: ours
   int error;
 };
 
@@ -48,6 +49,10 @@ int ChildMain(void* argument) {
       _exit(127);
     }
   }
+  if (context->cwd != nullptr && chdir(context->cwd) < 0) {
+    context->error = errno;
+    _exit(127);
+  }
   sigset_t none;
   sigemptyset(&none);
   (void)sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -70,7 +75,9 @@ Result<Process> Process::Spawn(const SpawnOptions& options) {
   if (options.fds.size() > 16) return Err(ErrorCode::kInvalid, "too many descriptors for '{}'", options.program);
   std::vector<char*> argv = Pointers(options.argv);
   std::vector<char*> envp = Pointers(options.env);
-  ChildContext context = {options.program.c_str(), argv.data(), envp.data(), options.fds.data(), options.fds.size(), 0};
+  const char* cwd = options.cwd.empty() ? nullptr : options.cwd.c_str();
+  ChildContext context = {
+      options.program.c_str(), argv.data(), envp.data(), options.fds.data(), options.fds.size(), cwd, 0};
 
   constexpr size_t kStackSize = 64 * 1024;
   void* stack = mmap(nullptr, kStackSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);

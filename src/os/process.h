@@ -19,6 +19,7 @@ struct SpawnOptions {
     int target;
   };
   std::vector<Fd> fds;  // everything else is closed
+  std::string cwd;      // empty: ours
 };
 
 class Process {
@@ -38,6 +39,9 @@ class Process {
 
   // "Already gone" is success.
   Status Signal(int signal) const;
+
+  // Neither kills nor waits: for a process that the kernel does not let die. It stays until this one ends.
+  void Abandon() { pidfd_.Reset(); }
 
   // Blocks until the process has ended; its wait status. Call it when the pidfd is readable to not block.
   Result<int> Wait();

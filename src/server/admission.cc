@@ -1,12 +1,15 @@
 #include "server/admission.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
-#include "base/units.h"
 #include "language/host_path.h"
 #include "language/python_search.h"
 #include "language/visible.h"
-#include "server/names.h"
+#include "policy/names.h"
+#include "policy/read.h"
+#include "server/container_admission.h"
+#include "server/json_input.h"
 
 namespace cella::server {
 namespace {
@@ -17,97 +20,113 @@ constexpr const char* kAskOperator = "the server's configuration decides; ask wh
 
 class Admission {
  public:
-  Admission(const PolicyDocument& document, const Config& config, std::string_view client)
-      : document_(document), config_(config), client_(client) {}
+  Admission(const policy::Request& request, const Config& config, std::string_view client)
+      : request_(request), config_(config), client_(client), spec_(config.defaults) {}
 
   Answer<SessionSpec> Run() {
-    spec_.name = document_.name;
-    spec_.labels = document_.labels;
-    spec_.policy = config_.defaults.policy;
-    spec_.preload = document_.preload.value_or(config_.sessions.preload);
-    spec_.checkpoint = document_.checkpoint.value_or(config_.defaults.checkpoint);
-    spec_.policy.best_effort = document_.best_effort.value_or(spec_.policy.best_effort);
     TRY_VOID(Where());
-    TRY_VOID(LimitsOfRuns());
-    TRY_VOID(LimitsOfSession());
-    TRY_VOID(Paths());
+    TRY_VOID(Packages());
+    TRY_VOID(Values());
+    TRY_VOID(Limits());
+    TRY_VOID(Network());
+    TRY_VOID(Mounts());
     TRY_VOID(Python());
     Variables();
+    if (spec_.executor == ExecutorKind::kContainer) {
+      spec_.preload.clear();  // of other executors
+      const auto given = [this](std::string_view key) { return Given(key); };
+      TRY_VOID(AdmitContainer(request_.spec.policy.container, given, config_, &spec_.policy));
+    }
     return std::move(spec_);
   }
 
  private:
+  bool Given(std::string_view key) const { return request_.given.Has(key); }
+
   Done Where() {
-    spec_.executor = document_.executor.value_or(config_.defaults.executor);
+    if (Given("executor")) spec_.executor = request_.spec.executor;
     if (std::ranges::find(config_.allow.executors, spec_.executor) == config_.allow.executors.end()) {
       return Forbidden(fmt::format("executor: this server does not allow '{}'", ToString(spec_.executor)),
                        kAskOperator);
     }
-    if (spec_.executor == ExecutorKind::kLocal) {
+    if (const policy::Key* key = policy::FindMeaningless(request_.given, spec_.executor)) {
+      return Invalid(fmt::format("{}: the {} executor has no such thing", key->name, ToString(spec_.executor)),
+                     fmt::format("use the executor {}", policy::NamesOf(key->executors)));
+    }
+    return {};
+  }
+
+  Done Packages() {
+    const bool permitted = config_.allow.runtime_deps || config_.allow.whole_machine;
+    if (Given("allow_runtime_deps") && request_.spec.runtime_deps && !permitted) {
+      return Forbidden("allow_runtime_deps: this server does not allow it", kAskOperator);
+    }
+    if (!request_.spec.deps.empty() && !permitted) {
+      return Forbidden("deps: this server installs no packages for its clients", kAskOperator);
+    }
+    spec_.deps = request_.spec.deps;
+    spec_.runtime_deps = permitted && request_.spec.runtime_deps;
+    return {};
+  }
+
+  // Those that need no rule of their own. What was asked for counts as asked: it is refused where it cannot be
+  // enforced.
+  Done Values() {
+    for (const policy::Key& key : policy::Keys()) {
+      if (!request_.given.Has(key)) continue;
+      if (key.ask == policy::Ask::kUpToMaximum) TRY_VOID(Bound(key, request_.spec, config_.maxima));
+      if (key.ask == policy::Ask::kAllowed && key.kind == policy::Kind::kPath) {
+        const auto field = std::get<policy::At<std::string>>(key.field);
+        TRY(*field(spec_), AllowedPath(key.name, policy::Show(key, request_.spec)));
+      } else if (key.ask != policy::Ask::kAllowed && key.kind != policy::Kind::kVariables) {
+        policy::Copy(key, request_.spec, &spec_);
+      }
+    }
+    return {};
+  }
+
+  static Done Bound(const policy::Key& key, const SessionSpec& spec, const SessionSpec& maxima) {
+    if (!policy::Exceeds(key, spec, maxima)) return {};
+    return Forbidden(fmt::format("{}: {} is more than this server allows", key.name, policy::Show(key, spec)),
+                     fmt::format("at most {}", policy::Show(key, maxima)));
+  }
+
+  Done Limits() {
+    // To name no share must not be the way around the largest.
+    if (!spec_.policy.limits.cpus) spec_.policy.limits.cpus = config_.maxima.policy.limits.cpus;
+    // It could never start, so "later" would be the wrong answer.
+    SessionSpec quota;
+    if (auto memory = config_.QuotaOf(client_).memory) {
+      quota.policy.limits.memory.value = *memory;
+      return Bound(*policy::Find("limits.memory"), spec_, quota);
+    }
+    return {};
+  }
+
+  Done Network() {
+    if (!IsConfined(spec_)) {
       // Whoever allowed this executor has allowed its network.
-      if (document_.network == Network::kNone) {
-        return Invalid("network: the local executor cannot enforce 'none'", "use the executor sandbox");
+      if (Given("network") && request_.spec.policy.network == Network::kNone) {
+        return Invalid(fmt::format("network: the {} executor cannot enforce 'none'", ToString(spec_.executor)),
+                       "use the executor sandbox");
       }
       spec_.policy.network = Network::kHost;
       return {};
     }
-    spec_.policy.network = document_.network.value_or(spec_.policy.network);
-    if (spec_.policy.network == Network::kHost && !config_.allow.network_host) {
-      return Forbidden("network: this server does not allow 'host'", kAskOperator);
+    if (Given("network")) spec_.policy.network = request_.spec.policy.network;
+    if (spec_.executor == ExecutorKind::kContainer) return {};
+    const auto network = spec_.policy.network;
+    if (network == Network::kBridge) {
+      return Invalid("network: 'bridge' is for the executor container");
+    }
+    if (network != Network::kNone && !config_.allow.network_host) {
+      return Forbidden(fmt::format("network: this server does not allow '{}'", ToString(network)), kAskOperator);
     }
     return {};
-  }
-
-  template <typename T, typename Format>
-  static Done Bound(std::string_view key, const T& asked, const T& maximum, Format format) {
-    if (asked <= maximum) return {};
-    return Forbidden(fmt::format("{}: {} is more than this server allows", key, format(asked)),
-                     fmt::format("at most {}", format(maximum)));
-  }
-
-  // What was asked for counts as asked: it is refused where it cannot be enforced.
-  template <typename T, typename Format>
-  static Done Take(std::string_view key, const std::optional<T>& asked, const T& maximum, Limit<T>& limit,
-                   Format format) {
-    if (!asked) return {};
-    TRY_VOID(Bound(key, *asked, maximum, format));
-    limit = {*asked, true};
-    return {};
-  }
-
-  Done LimitsOfRuns() {
-    const auto& asked = document_.limits;
-    const auto& most = config_.maxima;
-    Limits& limits = spec_.policy.limits;
-    auto number = [](uint64_t value) { return fmt::format("{}", value); };
-    TRY_VOID(Take("limits.timeout", asked.timeout, most.timeout, limits.timeout, FormatDuration));
-    TRY_VOID(Take("limits.cpu_time", asked.cpu_time, most.cpu_time, limits.cpu_time, FormatDuration));
-    TRY_VOID(Take("limits.memory", asked.memory, most.memory, limits.memory, FormatByteSize));
-    TRY_VOID(Take("limits.pids", asked.pids, most.pids, limits.pids, number));
-    TRY_VOID(Take("limits.disk", asked.disk, most.disk, limits.disk, FormatByteSize));
-    TRY_VOID(Take("limits.open_files", asked.open_files, most.open_files, limits.open_files, number));
-    TRY_VOID(Take("limits.output", asked.output, most.output, limits.output, FormatByteSize));
-    if (asked.cpus && most.cpus) {
-      TRY_VOID(Bound("limits.cpus", *asked.cpus, *most.cpus, [](double value) { return fmt::format("{}", value); }));
-    }
-    if (asked.cpus) limits.cpus = asked.cpus;
-    // To name no share must not be the way around the largest.
-    if (!limits.cpus) limits.cpus = most.cpus;
-    // It could never start, so "later" would be the wrong answer.
-    const QuotaLimits& quota = config_.QuotaOf(client_);
-    if (quota.memory) TRY_VOID(Bound("limits.memory", limits.memory.value, *quota.memory, FormatByteSize));
-    return {};
-  }
-
-  Done LimitsOfSession() {
-    spec_.idle_timeout = document_.idle_timeout.value_or(config_.sessions.idle_timeout);
-    spec_.max_lifetime = document_.max_lifetime.value_or(config_.sessions.max_lifetime);
-    TRY_VOID(Bound("idle_timeout", spec_.idle_timeout, config_.maxima.idle_timeout, FormatDuration));
-    return Bound("max_lifetime", spec_.max_lifetime, config_.maxima.max_lifetime, FormatDuration);
   }
 
   static std::unexpected<ApiError> NotAllowed(std::string_view key, std::string_view path) {
-    return Forbidden(fmt::format("{}: this server does not allow '{}'", key, Shown(path)), kAskOperator);
+    return Forbidden(fmt::format("{}: this server does not allow '{}'", key, policy::Shown(path)), kAskOperator);
   }
 
   // A real path in or below an allowed directory. Guests may have written everywhere in those, so no link there is
@@ -116,7 +135,7 @@ class Admission {
   Answer<std::string> AllowedPath(std::string_view key, const std::string& path) {
     if (config_.allow.whole_machine) {
       if (std::string real = language::RealPath(path); !real.empty()) return real;
-      return Invalid(fmt::format("{}: '{}' does not exist", key, Shown(path)));
+      return Invalid(fmt::format("{}: '{}' does not exist", key, policy::Shown(path)));
     }
     if (config_.allow.mounts.empty()) return NotAllowed(key, path);
     if (allowed_.empty()) {
@@ -135,41 +154,34 @@ class Admission {
     return NotAllowed(key, path);
   }
 
-  Done Paths() {
-    Policy& policy = spec_.policy;
-    if (document_.workdir) {
-      TRY(policy.workdir, AllowedPath("workdir", *document_.workdir));
-    }
-    if (document_.rootfs) {
-      TRY(policy.rootfs, AllowedPath("rootfs", *document_.rootfs));
-    }
-    for (size_t i = 0; i < document_.mounts.size(); ++i) {
-      Mount mount = document_.mounts[i];
+  Done Mounts() {
+    const std::vector<Mount>& mounts = request_.spec.policy.mounts;
+    for (size_t i = 0; i < mounts.size(); ++i) {
+      Mount mount = mounts[i];
       TRY(mount.source, AllowedPath(fmt::format("mounts[{}].source", i), mount.source));
-      policy.mounts.push_back(std::move(mount));
+      spec_.policy.mounts.push_back(std::move(mount));
     }
     return {};
   }
 
   Done Python() {
     Policy& policy = spec_.policy;
-    if (document_.venv) {
-      TRY(policy.venv, AllowedPath("venv", *document_.venv));
-      policy.python.clear();  // a default, which has nothing to do with this environment
-    }
-    if (!document_.python) return {};
-    const std::string& python = *document_.python;
+    const bool given_venv = Given("venv");
+    if (given_venv) policy.python.clear();  // a default, which has nothing to do with this environment
+    if (!Given("python")) return {};
+    const std::string& python = request_.spec.policy.python;
     if (language::ParsePythonVersion(python)) {
-      if (!document_.venv) policy.venv.clear();
+      if (!given_venv) policy.venv.clear();
       policy.python = python;
       return {};
     }
     // The server itself runs an interpreter to ask it about itself: not any program that happens to be on PATH, and
     // none that a guest may have written.
     if (!python.starts_with('/')) {
-      return Invalid(fmt::format("python: '{}' is neither a version such as 3.12 nor an absolute path", Shown(python)));
+      return Invalid(
+          fmt::format("python: '{}' is neither a version such as 3.12 nor an absolute path", policy::Shown(python)));
     }
-    if (document_.venv) return Invalid("venv: a virtual environment has its own interpreter; leave 'python' out");
+    if (given_venv) return Invalid("venv: a virtual environment has its own interpreter; leave 'python' out");
     std::string path = language::Normalize(python, "/");
     const bool listed = std::ranges::any_of(config_.allow.pythons, [&](const std::string& dir) {
       return language::IsBelow(path, language::Normalize(dir, "/"));
@@ -183,7 +195,7 @@ class Admission {
 
   void Variables() {
     auto& env = spec_.policy.env;
-    for (const auto& [name, value] : document_.env) {
+    for (const auto& [name, value] : request_.spec.policy.env) {
       auto existing = std::ranges::find(env, name, &std::pair<std::string, std::string>::first);
       if (existing == env.end()) {
         env.emplace_back(name, value);
@@ -193,7 +205,7 @@ class Admission {
     }
   }
 
-  const PolicyDocument& document_;
+  const policy::Request& request_;
   const Config& config_;
   std::string_view client_;
   std::vector<std::string> allowed_;  // real paths
@@ -202,8 +214,20 @@ class Admission {
 
 }  // namespace
 
-Answer<SessionSpec> Admit(const PolicyDocument& document, const Config& config, std::string_view client) {
-  return Admission(document, config, client).Run();
+Answer<policy::Request> ReadPolicy(const nlohmann::json& value) {
+  if (!value.is_object()) return Invalid("the policy is not a JSON object");
+  auto read = policy::ReadDocument(value);
+  if (!read) return Invalid(read.error().Text());
+  return std::move(*read);
+}
+
+Answer<policy::Request> ParsePolicy(std::string_view body) {
+  TRY(nlohmann::json parsed, ParseJsonObject(body));
+  return ReadPolicy(parsed);
+}
+
+Answer<SessionSpec> Admit(const policy::Request& request, const Config& config, std::string_view client) {
+  return Admission(request, config, client).Run();
 }
 
 }  // namespace cella::server

@@ -2,34 +2,22 @@
 // configuration together. Resolves host paths, hence blocks on the file system for a moment; keeps nothing.
 #pragma once
 
-#include <chrono>
-#include <map>
-#include <string>
+#include <nlohmann/json_fwd.hpp>
 #include <string_view>
-#include <vector>
 
 #include "cella/policy.h"
-#include "language/runner_protocol.h"
+#include "policy/keys.h"
 #include "server/api_error.h"
 #include "server/config.h"
-#include "server/policy_document.h"
 
 namespace cella::server {
 
-// What a session is made from: nothing is left open.
-struct SessionSpec {
-  ExecutorKind executor = ExecutorKind::kSandbox;
-  Policy policy;
-  std::vector<std::string> preload;
-  language::CheckpointMode checkpoint = language::CheckpointMode::kAuto;
-  std::chrono::nanoseconds idle_timeout{};
-  std::chrono::nanoseconds max_lifetime{};
-  std::string name;
-  std::map<std::string, std::string> labels;
-};
+// The body of a request, or the "policy" in it. 400: not JSON, an unknown key, a value that cannot be meant.
+Answer<policy::Request> ParsePolicy(std::string_view body);
+Answer<policy::Request> ReadPolicy(const nlohmann::json& value);
 
 // 403 names the key that this server does not allow; 400 what contradicts itself or does not exist. `client` is whose
 // quota bounds the memory of one session.
-Answer<SessionSpec> Admit(const PolicyDocument& document, const Config& config, std::string_view client);
+Answer<SessionSpec> Admit(const policy::Request& request, const Config& config, std::string_view client);
 
 }  // namespace cella::server

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "policy/key_samples.h"
+#include "policy/read.h"
 #include "server/config_reader.h"
 
 namespace cella::server {
@@ -44,7 +46,7 @@ class AdmissionTest : public ::testing::Test {
     for (size_t at = body.find("ROOT"); at != std::string::npos; at = body.find("ROOT")) {
       body.replace(at, 4, root_.native());
     }
-    auto document = ParsePolicyDocument(body);
+    auto document = ParsePolicy(body);
     if (!document) return std::unexpected(std::move(document.error()));
     return Admit(*document, config, client);
   }
@@ -52,7 +54,7 @@ class AdmissionTest : public ::testing::Test {
   fs::path root_;
 };
 
-TEST_F(AdmissionTest, WhoAsksForNothingGetsTheDefaults) {
+TEST_F(AdmissionTest, EmptyDocumentGetsTheDefaults) {
   auto spec = Ask("{}", Configured(R"(
 [policy]
 env = { A = "1" }
@@ -72,14 +74,14 @@ idle_timeout = "3m")"));
   EXPECT_FALSE(spec->policy.limits.pids.asked);
   EXPECT_EQ(spec->policy.limits.cpus, 2.0) << "no share named is the largest, not all";
   EXPECT_EQ(spec->policy.python, "3.11");
-  EXPECT_EQ(spec->checkpoint, language::CheckpointMode::kOff);
+  EXPECT_EQ(spec->checkpoint, CheckpointMode::kOff);
   EXPECT_EQ(spec->idle_timeout, 3min);
   EXPECT_EQ(spec->max_lifetime, 24h);
   EXPECT_THAT(spec->preload, ElementsAre("numpy"));
   EXPECT_THAT(spec->policy.env, ElementsAre(Pair("A", "1")));
 }
 
-TEST_F(AdmissionTest, WhatIsAskedForComesOnTop) {
+TEST_F(AdmissionTest, DocumentOverridesTheDefaults) {
   auto spec = Ask(R"({"limits": {"memory": "128m"}, "env": {"A": "2", "B": "3"}, "preload": [], "best_effort": true,
                       "name": "n", "labels": {"k": "v"}, "max_lifetime": "1h"})",
                   Configured("[policy]\nenv = { A = \"1\" }\n[sessions]\npreload = [\"numpy\"]"));
@@ -94,7 +96,40 @@ TEST_F(AdmissionTest, WhatIsAskedForComesOnTop) {
   EXPECT_EQ(spec->max_lifetime, 1h);
 }
 
-TEST_F(AdmissionTest, WhatTheConfigurationDoesNotAllowIsForbiddenByName) {
+// Nothing that a client asked for may be lost on the way.
+TEST_F(AdmissionTest, EveryGivenKeyArrives) {
+  Config config = Configured("[allow]\nwhole_machine = true\nnetwork_host = true\nruntime_deps = true");
+  config.allow.executors.clear();
+  for (const ExecutorRow& row : kExecutors) config.allow.executors.push_back(row.kind);
+  for (const policy::Key& key : policy::Keys()) {
+    if (key.ask == policy::Ask::kNever) continue;
+    policy::Request request;
+    request.spec.executor = policy::ExecutorOf(key);
+    request.given.Add(*policy::Find("executor"));
+    ASSERT_TRUE(policy::Set(key, policy::SampleOf(key), &request.spec)) << key.name;
+    request.given.Add(key);
+    auto spec = Admit(request, config, "default");
+    ASSERT_TRUE(spec) << key.name << ": " << spec.error().message;
+    const bool needs_permission = key.name == "allow_runtime_deps";
+    EXPECT_EQ(policy::ExactOf(key, *spec), policy::ExactOf(key, request.spec)) << key.name;
+    EXPECT_TRUE(needs_permission || policy::ExactOf(key, *spec) != policy::ExactOf(key, config.defaults)) << key.name;
+  }
+}
+
+TEST_F(AdmissionTest, RejectsKeysWithoutMeaningForTheExecutor) {
+  Config config = Configured("[allow]\nexecutors = [\"sandbox\", \"local\", \"subprocess\"]");
+  for (const char* body : {R"({"executor": "local", "rootfs": "/"})", R"({"executor": "local", "mounts": []})",
+                           R"({"executor": "local", "deps": []})", R"({"kernel": "ir"})", R"({"jail": false})",
+                           R"({"startup_timeout": "3s"})", R"({"executor": "subprocess", "checkpoint": "off"})"}) {
+    auto spec = Ask(body, config);
+    ASSERT_FALSE(spec) << body;
+    EXPECT_EQ(spec.error().status, 400) << body << ": " << spec.error().message;
+  }
+  EXPECT_TRUE(Ask(R"({"executor": "subprocess", "jail": true, "network": "none"})", config));
+  EXPECT_FALSE(Ask(R"({"executor": "subprocess", "network": "none"})", config));
+}
+
+TEST_F(AdmissionTest, RejectsDisallowedKeysByName) {
   const Config config = Configured();
   for (const auto& [body, key] : std::vector<std::pair<std::string, std::string>>{
            {R"({"executor": "local"})", "executor:"},
@@ -129,12 +164,12 @@ TEST_F(AdmissionTest, WhatTheConfigurationDoesNotAllowIsForbiddenByName) {
   EXPECT_EQ(Ask(R"({"limits": {"cpus": 3}})", Configured("[maxima]\ncpus = 2")).error().status, 403);
 }
 
-TEST_F(AdmissionTest, UpToTheMaximumIsAllowed) {
+TEST_F(AdmissionTest, AllowsLimitsUpToTheMaximum) {
   EXPECT_TRUE(Ask(R"({"limits": {"memory": "4g", "pids": 1024, "timeout": "1h", "cpus": 64}, "idle_timeout": "24h"})",
                   Configured()));
 }
 
-TEST_F(AdmissionTest, AllowedPathsAreGivenAsRealPaths) {
+TEST_F(AdmissionTest, AllowedPathsBecomeRealPaths) {
   auto spec = Ask(R"({"workdir": "ROOT/alias/set", "rootfs": "ROOT/data/./set/../set/",
                       "mounts": [{"source": "ROOT/data", "target": "/data", "mode": "rw"}]})",
                   Configured());
@@ -144,14 +179,14 @@ TEST_F(AdmissionTest, AllowedPathsAreGivenAsRealPaths) {
   EXPECT_EQ(spec->policy.mounts.at(0).source, root_ / "data");
 }
 
-TEST_F(AdmissionTest, AnAllowedDirectoryMayItselfBeReachedByALink) {
+TEST_F(AdmissionTest, AllowedDirectoryMayBeALink) {
   Config config = Configured();
   config.allow.mounts = {root_ / "alias"};
   EXPECT_TRUE(Ask(R"({"workdir": "ROOT/alias/set"})", config));
   EXPECT_TRUE(Ask(R"({"workdir": "ROOT/data/set"})", config));
 }
 
-TEST_F(AdmissionTest, ALinkThatAGuestMayHavePlantedIsNotFollowed) {
+TEST_F(AdmissionTest, RejectsLinkThatAGuestMayHaveMade) {
   // Outside of the server the way is open.
   ASSERT_EQ(fs::canonical(root_ / "data/planted"), root_ / "secret");
   auto spec = Ask(R"({"workdir": "ROOT/data/planted"})", Configured());
@@ -159,7 +194,7 @@ TEST_F(AdmissionTest, ALinkThatAGuestMayHavePlantedIsNotFollowed) {
   EXPECT_THAT(spec.error().message, HasSubstr("symbolic link"));
 }
 
-TEST_F(AdmissionTest, AServerForItsOwnUserAllowsWhatThatUserCouldUse) {
+TEST_F(AdmissionTest, WholeMachineAllowsWhatTheUserCanUse) {
   Config config;
   config.allow.whole_machine = true;
   auto spec = Ask(R"({"workdir": "ROOT/alias", "python": "ROOT/pythons/bin/python3"})", config);
@@ -169,7 +204,7 @@ TEST_F(AdmissionTest, AServerForItsOwnUserAllowsWhatThatUserCouldUse) {
   EXPECT_EQ(Ask(R"({"workdir": "ROOT/nothing"})", config).error().status, 400);
 }
 
-TEST_F(AdmissionTest, NobodyLearnsWhatExistsElsewhere) {
+TEST_F(AdmissionTest, ErrorsDoNotRevealWhetherOtherPathsExist) {
   auto there = Ask(R"({"workdir": "ROOT/secret"})", Configured());
   auto not_there = Ask(R"({"workdir": "ROOT/secres"})", Configured());
   ASSERT_FALSE(there || not_there);
@@ -179,7 +214,7 @@ TEST_F(AdmissionTest, NobodyLearnsWhatExistsElsewhere) {
   EXPECT_EQ(missing.error().status, 400) << "in an allowed directory it may be told";
 }
 
-TEST_F(AdmissionTest, PythonIsAVersionOrAnAllowedInterpreter) {
+TEST_F(AdmissionTest, AcceptsPythonVersionOrAllowedInterpreter) {
   const Config config = Configured("[policy]\nvenv = \"/opt/v\"");
   auto version = Ask(R"({"python": "3.12"})", config);
   ASSERT_TRUE(version);
@@ -200,13 +235,13 @@ TEST_F(AdmissionTest, PythonIsAVersionOrAnAllowedInterpreter) {
   }
 }
 
-TEST_F(AdmissionTest, AnInterpreterThatLeadsToWhereGuestsWriteIsForbidden) {
+TEST_F(AdmissionTest, RejectsInterpreterInDirectoriesWritableByGuests) {
   std::ofstream(root_ / "data/fake") << "";
   fs::create_symlink(root_ / "data/fake", root_ / "pythons/bin/fake");
   EXPECT_EQ(Ask(R"({"python": "ROOT/pythons/bin/fake"})", Configured()).error().status, 403);
 }
 
-TEST_F(AdmissionTest, TheLocalExecutorHasTheHostsNetwork) {
+TEST_F(AdmissionTest, LocalExecutorUsesTheHostsNetwork) {
   const Config config = Configured("[allow]\nexecutors = [\"sandbox\", \"local\"]");
   auto spec = Ask(R"({"executor": "local"})", config);
   ASSERT_TRUE(spec) << spec.error().message;
@@ -216,7 +251,7 @@ TEST_F(AdmissionTest, TheLocalExecutorHasTheHostsNetwork) {
   EXPECT_EQ(none.error().status, 400);
 }
 
-TEST_F(AdmissionTest, WhatNeverFitsIntoAQuotaIsForbiddenAndNotPutOff) {
+TEST_F(AdmissionTest, RequestLargerThanTheQuotaIsForbiddenNotRetryable) {
   const Config config = Configured("[quota.small]\nmemory = \"512m\"");
   EXPECT_EQ(Ask("{}", config, "small").error().status, 403);
   EXPECT_TRUE(Ask(R"({"limits": {"memory": "512m"}})", config, "small"));

@@ -1,7 +1,10 @@
 #include "server/api.h"
 
 #include "server/answer.h"
+#include "server/log.h"
+#include "server/metrics.h"
 #include "server/operations.h"
+#include "server/quota.h"
 
 namespace cella::server {
 namespace {
@@ -26,6 +29,7 @@ Api::Api(Hub& hub, const Clients& clients, HostRules rules) : hub_(hub), clients
   AddSessionOperations(hub, &router_);
   AddRunOperations(hub, &router_);
   AddGuestOperations(hub, &router_);
+  AddDepsOperations(hub, &router_);
   AddChannelOperations(hub, &router_);
   AddFileOperations(hub, &router_);
   AddOneShotOperations(hub, &router_);

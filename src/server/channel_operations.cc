@@ -1,13 +1,17 @@
 // A WebSocket on a session: the events of all its runs go out, and runs, input, interrupts and cancels come in.
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "async/caught.h"
 #include "async/deadline.h"
+#include "policy/names.h"
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
 #include "server/json_input.h"
-#include "server/names.h"
 #include "server/operations.h"
 #include "server/run_request.h"
+#include "server/run_service.h"
+#include "server/session_tools.h"
 
 namespace cella::server {
 namespace {
@@ -20,7 +24,7 @@ constexpr auto kPingEvery = 20s;
 constexpr uint16_t kNormal = 1000;
 constexpr uint16_t kGoingAway = 1001;
 
-class Channel {
+class Channel : public ToolProvider {
  public:
   Channel(Hub& hub, std::shared_ptr<HostedSession> session, http::WebSocket& socket)
       : hub_(hub), session_(std::move(session)), socket_(socket), tasks_(hub.loop) {}
@@ -31,19 +35,28 @@ class Channel {
     });
     tasks_.Add(KeepAlive());
     tasks_.Add(WatchSession());
-    for (;;) {
-      auto message = co_await socket_.Receive();
-      if (!message) break;
-      auto said = co_await Take(message->data);
-      if (!said) break;
-    }
+    (void)co_await async::Caught(Serve());
     over_ = true;
     session_->Unlisten(listener);
+    if (SessionTools* tools = session_->tools()) tools->Unregister(*this);
+    for (const auto& [id, started] : started_) {
+      auto run = started.run.lock();
+      if (run && started.ends_with_channel) (void)run->Stop(StopReason::kClientGone);
+    }
     tasks_.Cancel();
-    co_await tasks_.Join();
+    (void)co_await async::Caught(tasks_.Join());
   }
 
  private:
+  async::Task<void> Serve() {
+    for (;;) {
+      auto message = co_await socket_.Receive();
+      if (!message) co_return;
+      auto said = co_await Take(message->data);
+      if (!said) co_return;
+    }
+  }
+
   async::Task<Status> Say(const nlohmann::ordered_json& json) {
     const std::string text = ToText(json);
     auto sent = co_await socket_.Send(text);
@@ -59,40 +72,84 @@ class Channel {
   }
 
   async::Task<Status> Take(std::string_view text) {
-    auto body = ParseJsonObject(text);
+    auto body = co_await ParseJsonObject(hub_.work, text);
     if (!body) co_return co_await Complain(Json::object(), body.error());
     const std::string type = body->value("type", Json()).is_string() ? (*body)["type"].get<std::string>() : "";
-    if (type == "run") co_return co_await StartRun(std::move(*body));
-    if (type == "interrupt") {
-      session_->engine().Interrupt();
-      co_return Status{};
-    }
-    if (type == "cancel") {
-      auto run = body->contains("run") && (*body)["run"].is_string()
-                     ? session_->FindRun((*body)["run"].get_ref<const std::string&>())
-                     : nullptr;
-      if (!run) co_return co_await Complain(*body, NotFound("there is no such run").error());
-      (void)session_->Cancel(*run);
+    if (type == "run") co_return co_await Start(std::move(*body));
+    if (type == "interrupt" || type == "cancel") {
+      // Without a run it means the one that is on.
+      const bool named = body->contains("run") && (*body)["run"].is_string();
+      auto run = named ? session_->FindRun((*body)["run"].get_ref<const std::string&>()) : session_->current();
+      if (!run && (named || type == "cancel")) {
+        co_return co_await Complain(*body, NotFound("there is no such run").error());
+      }
+      if (run) (void)run->Stop(type == "cancel" ? StopReason::kCancel : StopReason::kInterrupt);
       co_return Status{};
     }
     if (type == "input") {
       std::optional<std::string> line;
       if (body->contains("text") && (*body)["text"].is_string()) line = (*body)["text"].get<std::string>();
-      auto replied = co_await session_->engine().Reply(std::move(line));
+      const Status replied = session_->Reply(std::move(line));
       if (!replied) co_return co_await Complain(*body, ToApiError(replied.error()));
       co_return Status{};
     }
-    co_return co_await Complain(*body, Invalid("type: run, input, interrupt or cancel").error());
+    if (type == "tools") co_return co_await TakeTools(*body);
+    if (type == "reply") {
+      if (session_->tools() != nullptr) TakeReply(*body);
+      co_return Status{};
+    }
+    co_return co_await Complain(*body, Invalid("type: run, input, interrupt, cancel, tools or reply").error());
   }
 
-  async::Task<Status> StartRun(Json body) {
+  async::Task<Status> TakeTools(const Json& body) {
+    if (session_->tools() == nullptr) {
+      co_return co_await Complain(
+          body,
+          ApiError{409, "unsupported", "code of this executor cannot call tools", "use the executor sandbox", {}});
+    }
+    auto tools = ReadTools(body);
+    if (!tools) co_return co_await Complain(body, tools.error());
+    const size_t count = tools->size();
+    session_->tools()->Register(*this, std::move(*tools));
+    co_return co_await Say({{"type", "registered"}, {"ref", body.value("ref", Json())}, {"tools", count}});
+  }
+
+  // {"call": 1, "value": "JSON text"}, or {"call": 1, "error": {"type": "...", "message": "..."}}
+  void TakeReply(const Json& body) {
+    run::HostReply reply;
+    auto text = [](const Json& from, const char* key) {
+      return from.contains(key) && from[key].is_string() ? from[key].get<std::string>() : std::string();
+    };
+    if (body.contains("error") && body["error"].is_object()) {
+      std::string type = text(body["error"], "type");
+      if (type != "ToolTimeoutError") type = "ToolError";
+      reply.error = run::HostError{std::move(type), text(body["error"], "message")};
+    } else {
+      reply.value = text(body, "value");
+    }
+    if (body.contains("call") && body["call"].is_number_unsigned()) {
+      session_->tools()->Reply(*this, body["call"].get<uint64_t>(), std::move(reply));
+    }
+  }
+
+  void Push(const nlohmann::ordered_json& message) override {
+    auto say = [](Channel& self, nlohmann::ordered_json json) -> async::Task<void> { (void)co_await self.Say(json); };
+    if (!over_) tasks_.Add(say(*this, message));
+  }
+
+  bool HasStarted(std::string_view run) const override { return started_.contains(run); }
+
+  async::Task<Status> Start(Json body) {
     const Json ref = body.value("ref", Json());
     body.erase("type");
     body.erase("ref");
-    auto wish = ReadRunWish(body, hub_.config);
-    if (!wish) co_return co_await Complain({{"ref", ref}}, wish.error());
-    auto run = co_await session_->Start(std::move(*wish));
+    auto request = ReadRunRequest(body, hub_.config);
+    if (!request) co_return co_await Complain({{"ref", ref}}, request.error());
+    const bool cancels = request->delivery.cancel_on_disconnect;
+    auto run = co_await StartRun(hub_, *session_, std::move(request->run), std::move(request->delivery));
     if (!run) co_return co_await Complain({{"ref", ref}}, run.error());
+    std::erase_if(started_, [](const auto& each) { return each.second.run.expired(); });
+    started_[(*run)->id()] = {*run, cancels};
     co_return co_await Say({{"type", "accepted"}, {"ref", ref}, {"run", (*run)->id()}});
   }
 
@@ -122,7 +179,9 @@ class Channel {
     for (;;) {
       bool slept = co_await async::SleepUntil(async::Clock::now() + kPingEvery);
       if (!slept) co_return;
-      if (async::Clock::now() - socket_.last_heard() > 2 * kPingEvery) {
+      // A client may be busy with a call, and read nothing meanwhile.
+      const bool works = session_->tools() != nullptr && session_->tools()->IsWaitingFor(*this);
+      if (!works && async::Clock::now() - socket_.last_heard() > 2 * kPingEvery) {
         co_return co_await socket_.Close(kGoingAway, "no answer");
       }
       auto sent = co_await socket_.Ping();
@@ -139,6 +198,11 @@ class Channel {
   std::shared_ptr<HostedSession> session_;
   http::WebSocket& socket_;
   async::TaskGroup tasks_;
+  struct Started {
+    std::weak_ptr<HostedRun> run;
+    bool ends_with_channel = false;
+  };
+  std::map<std::string, Started, std::less<>> started_;
   bool over_ = false;
 };
 

@@ -26,8 +26,19 @@ Answer<std::string> Clients::Identify(const http::Exchange& exchange) const {
     if (client == nullptr) return Unauthorized("nobody has this token");
     return *client;
   }
-  if (peer.is_unix || no_auth_) return std::string(kLocalClient);
-  return Unauthorized("a token is needed");
+  return IdentifyBySocket(peer);
+}
+
+Answer<std::string> Clients::IdentifyBySocket(const http::Peer& peer) const {
+  if (demand_ == Demand::kTokenAlways || (!peer.is_unix && demand_ == Demand::kTokenOverTcp)) {
+    return Unauthorized("a token is needed");
+  }
+  // A guest of a jail that the server's own user started has the uid of that user.
+  if (peer.is_unix && !peer.shares_namespaces) {
+    return Forbidden("this process is not in the server's user and pid namespaces, as in a container or a jail",
+                     "send 'Authorization: Bearer TOKEN'; 'cella token new NAME' makes one");
+  }
+  return std::string(kLocalClient);
 }
 
 }  // namespace cella::server

@@ -1,5 +1,6 @@
-// Who a request comes from. Fails closed: without a token only the server's own user and root get in, over a Unix
-// socket, unless the operator turned authentication off. Lives on the loop.
+// Who a request comes from. Fails closed: without a token only processes of the server's own user and root that share
+// its user and pid namespaces get in, over a Unix socket, unless the operator turned authentication off. Lives on the
+// loop.
 #pragma once
 
 #include <sys/types.h>
@@ -17,15 +18,22 @@ inline constexpr const char* kLocalClient = "local";
 
 class Clients {
  public:
-  // `tokens` outlives this; without one nobody has a token. `no_auth` lets everybody in over TCP.
-  Clients(const Tokens* tokens, bool no_auth, uid_t own_uid) : tokens_(tokens), no_auth_(no_auth), uid_(own_uid) {}
+  // When a request needs a token: kTokenOverTcp (over a Unix socket the kernel tells who the peer is), kTokenAlways, or
+  // kNoToken (`server.no_auth`).
+  enum class Demand { kTokenOverTcp, kTokenAlways, kNoToken };
+
+  // `tokens` outlives this; without one no client has a token.
+  Clients(const Tokens* tokens, Demand demand, uid_t own_uid) : tokens_(tokens), demand_(demand), uid_(own_uid) {}
 
   // The client's name; 401 or 403 with words that never tell a token.
   Answer<std::string> Identify(const http::Exchange& exchange) const;
 
  private:
+  // Of a request without a token.
+  Answer<std::string> IdentifyBySocket(const http::Peer& peer) const;
+
   const Tokens* tokens_;
-  bool no_auth_;
+  Demand demand_;
   uid_t uid_;
 };
 

@@ -1,17 +1,14 @@
 #include "server/config.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/units.h"
+#include "engine/installation.h"
 #include "language/host_path.h"
 #include "language/visible.h"
 #include "server/config_keys.h"
 #include "server/listen_address.h"
 #include "server/origin.h"
-#include "session/installation.h"
 
 namespace cella::server {
 namespace {
@@ -25,6 +22,15 @@ Status CheckListen(const Config& config) {
                  "server.listen: '{}' can be reached from other machines, and server.no_auth lets everybody in: listen "
                  "on 127.0.0.1 or a Unix socket, or use a token file",
                  text);
+    }
+    if (!address->is_unix() && !address->is_loopback() && config.server.tls_certificate.empty() &&
+        !config.server.insecure_http) {
+      return Err(
+          ErrorCode::kInvalid,
+          "server.listen: '{}' can be reached from other machines, and without TLS the tokens and the code cross "
+          "the network in plain text: give --tls-certificate and --tls-key, listen on 127.0.0.1 behind a proxy "
+          "that speaks TLS, or give --insecure-http (server.insecure_http) where the network itself is trusted",
+          text);
     }
     if (config.allow.whole_machine && !address->is_unix()) {
       return Err(ErrorCode::kInvalid,
@@ -65,7 +71,7 @@ Status CheckAllowedDirectories(const Config& config) {
                                                            {"server.token_file", server.token_file},
                                                            {"server.tls_certificate", server.tls_certificate},
                                                            {"server.tls_key", server.tls_key}};
-  if (auto installation = session::FindInstallation()) {
+  if (auto installation = engine::FindInstallation()) {
     for (const std::string& path : {installation->launcher, installation->languages, installation->runners}) {
       ours.emplace_back("programs of cella", path);
     }
@@ -101,39 +107,18 @@ Status CheckAllowedDirectories(const Config& config) {
   return {};
 }
 
-template <typename T, typename Format>
-Status CheckMaximum(std::string_view key, std::string_view maximum_key, const T& value, const T& maximum,
-                    Format format) {
-  if (value <= maximum) return {};
-  return Err(ErrorCode::kInvalid, "{} is {}, more than the {} of {}", key, format(value), format(maximum), maximum_key);
-}
-
 Status CheckMaxima(const Config& config) {
-  const Limits& limits = config.defaults.policy.limits;
-  const auto& most = config.maxima;
-  auto number = [](uint64_t value) { return fmt::format("{}", value); };
-  TRY_VOID(CheckMaximum("policy.limits.memory", "maxima.memory", limits.memory.value, most.memory, FormatByteSize));
-  TRY_VOID(CheckMaximum("policy.limits.disk", "maxima.disk", limits.disk.value, most.disk, FormatByteSize));
-  TRY_VOID(CheckMaximum("policy.limits.output", "maxima.output", limits.output.value, most.output, FormatByteSize));
-  TRY_VOID(CheckMaximum("policy.limits.timeout", "maxima.timeout", limits.timeout.value, most.timeout, FormatDuration));
-  TRY_VOID(
-      CheckMaximum("policy.limits.cpu_time", "maxima.cpu_time", limits.cpu_time.value, most.cpu_time, FormatDuration));
-  TRY_VOID(CheckMaximum("policy.limits.pids", "maxima.pids", limits.pids.value, most.pids, number));
-  TRY_VOID(
-      CheckMaximum("policy.limits.open_files", "maxima.open_files", limits.open_files.value, most.open_files, number));
-  if (limits.cpus && most.cpus) {
-    TRY_VOID(CheckMaximum("policy.limits.cpus", "maxima.cpus", *limits.cpus, *most.cpus,
-                          [](double value) { return fmt::format("{}", value); }));
+  for (const policy::Key& key : policy::Keys()) {
+    if (key.ask != policy::Ask::kUpToMaximum || !policy::Exceeds(key, config.defaults, config.maxima)) continue;
+    const std::string_view name = policy::LastPart(key.name);
+    return Err(ErrorCode::kInvalid, "{}.{} is {}, more than the {} of maxima.{}", key.section, name,
+               policy::Show(key, config.defaults), policy::Show(key, config.maxima), name);
   }
-  TRY_VOID(CheckMaximum("sessions.idle_timeout", "maxima.idle_timeout", config.sessions.idle_timeout, most.idle_timeout,
-                        FormatDuration));
-  TRY_VOID(CheckMaximum("sessions.max_lifetime", "maxima.max_lifetime", config.sessions.max_lifetime, most.max_lifetime,
-                        FormatDuration));
   return {};
 }
 
 Status CheckDefaults(const Config& config) {
-  const Config::Defaults& defaults = config.defaults;
+  const SessionSpec& defaults = config.defaults;
   if (std::ranges::find(config.allow.executors, defaults.executor) == config.allow.executors.end()) {
     return Err(ErrorCode::kInvalid, "policy.executor is '{}', which allow.executors does not list",
                ToString(defaults.executor));
@@ -144,16 +129,18 @@ Status CheckDefaults(const Config& config) {
   if (!defaults.policy.venv.empty() && !defaults.policy.python.empty()) {
     return Err(ErrorCode::kInvalid, "policy.venv has its own interpreter: leave policy.python out");
   }
-  if (defaults.policy.limits.memory.value < kMinMemory) {
-    return Err(ErrorCode::kInvalid, "policy.limits.memory: at least {} is needed", FormatByteSize(kMinMemory));
-  }
-  if (defaults.policy.limits.open_files.value < kMinOpenFiles) {
-    return Err(ErrorCode::kInvalid, "policy.limits.open_files: at least {} are needed", kMinOpenFiles);
-  }
   return {};
 }
 
 }  // namespace
+
+std::vector<ExecutorKind> AllowedByDefault() {
+  std::vector<ExecutorKind> kinds;
+  for (const ExecutorRow& row : kExecutors) {
+    if (row.allowed) kinds.push_back(row.kind);
+  }
+  return kinds;
+}
 
 const QuotaLimits& Config::QuotaOf(std::string_view client) const {
   auto found = client_quotas.find(client);
@@ -184,6 +171,7 @@ Status ApplyOverrides(const ConfigOverrides& overrides, Config* config) {
     server.no_auth = true;
     server.token_file.clear();
   }
+  server.insecure_http = server.insecure_http || overrides.insecure_http;
   if (overrides.log_level) {
     auto level = ParseLogLevel(*overrides.log_level);
     if (!level) {
@@ -195,38 +183,10 @@ Status ApplyOverrides(const ConfigOverrides& overrides, Config* config) {
   return {};
 }
 
-Surroundings Surroundings::FromProcess() {
-  auto value = [](const char* name) -> std::string {
-    const char* text = std::getenv(name);
-    return text == nullptr ? "" : text;
-  };
-  return {.uid = ::geteuid(),
-          .home = value("HOME"),
-          .xdg_state_home = value("XDG_STATE_HOME"),
-          .xdg_runtime_dir = value("XDG_RUNTIME_DIR")};
-}
-
-std::string DefaultStateDirectory(const Surroundings& surroundings) {
-  // Root's are the machine's: the same from a login and from the init system.
-  if (surroundings.uid == 0) return "/var/lib/cella";
-  if (surroundings.xdg_state_home.starts_with('/')) return surroundings.xdg_state_home + "/cella";
-  if (!surroundings.home.starts_with('/')) return "/var/lib/cella";
-  return surroundings.home + "/.local/state/cella";
-}
-
 void CompleteConfig(const Surroundings& surroundings, Config* config) {
   auto& server = config->server;
-  if (server.state_dir.empty()) server.state_dir = DefaultStateDirectory(surroundings);
-  if (server.runtime_dir.empty()) {
-    if (surroundings.uid == 0) {
-      server.runtime_dir = "/run/cella";
-    } else if (surroundings.xdg_runtime_dir.starts_with('/')) {
-      server.runtime_dir = surroundings.xdg_runtime_dir + "/cella";
-    } else {
-      // Not in /tmp, where others could make it first.
-      server.runtime_dir = server.state_dir + "/run";
-    }
-  }
+  if (server.state_dir.empty()) server.state_dir = engine::DefaultStateDirectory(surroundings);
+  if (server.runtime_dir.empty()) server.runtime_dir = DefaultRuntimeDirectory(surroundings, server.state_dir);
   if (server.listen.empty()) server.listen.push_back(fmt::format("unix:{}/cella.sock", server.runtime_dir));
   if (server.token_file.empty() && !server.no_auth) server.token_file = server.state_dir + "/tokens";
 }

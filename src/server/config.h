@@ -16,7 +16,8 @@
 
 #include "base/result.h"
 #include "cella/policy.h"
-#include "language/runner_protocol.h"
+#include "engine/default_directories.h"
+#include "policy/keys.h"
 
 namespace cella::server {
 
@@ -34,6 +35,9 @@ struct QuotaLimits {
   bool operator==(const QuotaLimits&) const = default;
 };
 
+// Of kExecutors, those that clients may ask for where the configuration names none.
+std::vector<ExecutorKind> AllowedByDefault();
+
 struct Config {
   struct Server {
     std::vector<std::string> listen;  // as written; ParseListenAddress reads them
@@ -43,6 +47,7 @@ struct Config {
     std::string tls_key;
     std::string token_file;
     bool no_auth = false;
+    bool insecure_http = false;
     std::vector<std::string> allowed_origins;
     std::vector<std::string> allowed_hosts;
     uint64_t max_body = uint64_t{64} << 20;
@@ -53,41 +58,27 @@ struct Config {
   struct Sessions {
     uint64_t max_sessions = 256;
     uint64_t max_queued_runs = 16;
-    std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
-    std::chrono::nanoseconds max_lifetime = std::chrono::hours(24);
     bool prestart = true;
     uint64_t pool_shells = 4;
     uint64_t pool_parked = 2;
-    std::vector<std::string> preload;
   } sessions;
 
-  // What a session gets that asks for nothing.
-  struct Defaults {
-    ExecutorKind executor = ExecutorKind::kSandbox;
-    Policy policy;
-    language::CheckpointMode checkpoint = language::CheckpointMode::kAuto;
-  } defaults;
+  SessionSpec defaults;                          // what a session gets that asks for nothing
+  SessionSpec maxima = policy::DefaultMaxima();  // the most that clients may ask for
 
   struct Allow {
-    std::vector<ExecutorKind> executors = {ExecutorKind::kSandbox};
+    std::vector<ExecutorKind> executors = AllowedByDefault();
     bool network_host = false;
     std::vector<std::string> mounts;
     std::vector<std::string> pythons;
+    bool runtime_deps = false;
     bool whole_machine = false;
   } allow;
 
-  struct Maxima {
-    uint64_t memory = uint64_t{4} << 30;
-    std::optional<double> cpus;
-    uint64_t pids = 1024;
-    uint64_t disk = uint64_t{4} << 30;
-    std::chrono::nanoseconds timeout = std::chrono::hours(1);
-    std::chrono::nanoseconds cpu_time = std::chrono::hours(1);
-    uint64_t output = uint64_t{16} << 20;
-    uint64_t open_files = 65536;
-    std::chrono::nanoseconds idle_timeout = std::chrono::hours(24);
-    std::chrono::nanoseconds max_lifetime = std::chrono::hours(24 * 7);
-  } maxima;
+  struct Packages {
+    std::vector<std::string> allow;  // empty: all
+    std::vector<std::string> deny;
+  } packages;
 
   QuotaLimits quota;
   std::map<std::string, QuotaLimits, std::less<>> client_quotas;  // complete: [quota] is already in them
@@ -110,23 +101,14 @@ struct Config {
 struct ConfigOverrides {
   std::vector<std::string> listen;  // not empty: instead of the file's
   std::optional<std::string> state_dir, runtime_dir, tls_certificate, tls_key, token_file;
+  bool insecure_http = false;
   bool no_auth = false;  // also instead of a token file that the configuration names
   std::optional<std::string> log_level;
   std::string directory;
 };
 Status ApplyOverrides(const ConfigOverrides& overrides, Config* config);
 
-// What decides where things lie when nobody says.
-struct Surroundings {
-  uid_t uid = 0;
-  std::string home;
-  std::string xdg_state_home;
-  std::string xdg_runtime_dir;
-
-  // Not to be called while another thread changes the environment.
-  static Surroundings FromProcess();
-};
-std::string DefaultStateDirectory(const Surroundings& surroundings);
+using engine::Surroundings;
 
 // Fills in directories, addresses and the token file. Whether somebody named the token file matters to the caller: one
 // that nobody named need not exist.

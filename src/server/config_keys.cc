@@ -1,5 +1,7 @@
 #include "server/config_keys.h"
 
+#include "environment/requirement.h"
+
 namespace cella::server {
 namespace {
 
@@ -11,7 +13,9 @@ constexpr ConfigSection kSections[] = {
     {"policy", "What a session gets that does not ask for anything else: the words of the HTTP Policy document."},
     {"policy.limits", "The limits of such a session."},
     {"allow", "What clients may ask for. Everything else is answered with 403."},
-    {"maxima", "The most that clients may ask for."},
+    {"container", "Sessions of the executor `container`, where `executors` of `[allow]` names it."},
+    {"maxima",
+     "The most that clients may ask for. A session that names no `limits.cpus` gets what is allowed of them."},
     {"quota",
      "What each client may use at once; more is answered with 429. A key that is not set is not limited. "
      "`[quota.NAME]` "
@@ -48,7 +52,23 @@ bool SetExecutors(Config& config, const std::vector<std::string>& words) {
   return true;
 }
 
-const ConfigKey kKeys[] = {
+template <auto field>
+std::vector<std::string> GetPackages(const Config& config) {
+  return config.packages.*field;
+}
+
+template <auto field>
+bool SetPackages(Config& config, const std::vector<std::string>& words) {
+  std::vector<std::string> names;
+  for (const std::string& word : words) {
+    if (!environment::IsPackageName(word)) return false;
+    names.push_back(environment::NormalizeName(word));
+  }
+  config.packages.*field = std::move(names);
+  return true;
+}
+
+const ConfigKey kOwnKeys[] = {
     {"server", "listen", kAddresses, CELLA_AT(server.listen),
      "Addresses: `unix:/PATH`, `127.0.0.1:PORT`, `[::1]:PORT`, `localhost:PORT`; port 0 takes a free one.",
      "`unix:RUNTIME_DIR/cella.sock`"},
@@ -66,6 +86,12 @@ const ConfigKey kKeys[] = {
      kSwitch,
      CELLA_AT(server.no_auth),
      "Ask nobody for a token. TCP addresses must then be loopback ones.",
+     {}},
+    {"server",
+     "insecure_http",
+     kSwitch,
+     CELLA_AT(server.insecure_http),
+     "Listen without TLS on addresses that other machines can reach.",
      {}},
     {"server", "allowed_origins", kTexts, CELLA_AT(server.allowed_origins),
      "Web origins (`https://app.example`) whose pages may call the server (CORS); `*` is all of them.", "none"},
@@ -90,18 +116,6 @@ const ConfigKey kKeys[] = {
      "Runs that may wait in one session for the one that is on.",
      {}},
     {"sessions",
-     "idle_timeout",
-     kDuration,
-     CELLA_AT(sessions.idle_timeout),
-     "A session ends after so long without a run, unless it asks for another time.",
-     {}},
-    {"sessions",
-     "max_lifetime",
-     kDuration,
-     CELLA_AT(sessions.max_lifetime),
-     "A session ends after so long, unless it asks for another time.",
-     {}},
-    {"sessions",
      "prestart",
      kSwitch,
      CELLA_AT(sessions.prestart),
@@ -119,45 +133,9 @@ const ConfigKey kKeys[] = {
      CELLA_AT(sessions.pool_parked),
      "Whole sessions made ahead of demand, at most, of each kind; 0: none.",
      {}},
-    {"sessions", "preload", kModules, CELLA_AT(sessions.preload),
-     "Python modules that are imported before a session begins, unless it names its own.", "none"},
-
-    {"policy", "executor", kWord, CELLA_WORD(defaults.executor, ParseExecutorKind), "Where code runs.",
-     "sandbox, local"},
-    {"policy", "python", kText, CELLA_AT(defaults.policy.python), "Interpreter: a version such as `3.12`, or a path.",
-     "`python3` on the server's `PATH`"},
-    {"policy", "venv", kPath, CELLA_AT(defaults.policy.venv), "Python virtual environment.", "none"},
-    {"policy", "rootfs", kPath, CELLA_AT(defaults.policy.rootfs), "Another root tree.",
-     "the host's system directories"},
-    {"policy", "network", kWord, CELLA_WORD(defaults.policy.network, ParseNetwork),
-     "Network of a guest. The local executor has the host's.", "none, host"},
-    {"policy", "env", kVariables, CELLA_AT(defaults.policy.env),
-     "Variables: `{ NAME = \"value\" }`. A session's own come on top.", "none"},
-    {"policy", "checkpoint", kWord, CELLA_WORD(defaults.checkpoint, language::ParseCheckpointMode),
-     "When state is saved.", "auto, always, off"},
-    {"policy",
-     "best_effort",
-     kSwitch,
-     CELLA_AT(defaults.policy.best_effort),
-     "Report limits that cannot be enforced here instead of refusing.",
-     {}},
-
-    {"policy.limits", "timeout", kDuration, CELLA_AT(defaults.policy.limits.timeout), "Wall time of a run.", {}},
-    {"policy.limits", "cpu_time", kDuration, CELLA_AT(defaults.policy.limits.cpu_time), "Processor time of a run.", {}},
-    {"policy.limits", "memory", kSize, CELLA_AT(defaults.policy.limits.memory), "Memory of all processes.", {}},
-    {"policy.limits", "cpus", kCpus, CELLA_AT(defaults.policy.limits.cpus), "Share of processors.", "all"},
-    {"policy.limits", "pids", kCount, CELLA_AT(defaults.policy.limits.pids), "Processes and threads.", {}},
-    {"policy.limits", "disk", kSize, CELLA_AT(defaults.policy.limits.disk), "Files written, and the size of one.", {}},
-    {"policy.limits", "open_files", kCount, CELLA_AT(defaults.policy.limits.open_files), "Open files per process.", {}},
-    {"policy.limits",
-     "output",
-     kSize,
-     CELLA_AT(defaults.policy.limits.output),
-     "Kept bytes of each output stream.",
-     {}},
 
     {"allow", "executors", kWords, (WordField{GetExecutors, SetExecutors}),
-     "Executors. `local` confines nothing: its sessions are the server's user.", "sandbox, local"},
+     "Executors. `local` and `subprocess` confine nothing: their sessions are the server's user.", ExecutorNames()},
     {"allow", "network_host", kSwitch, CELLA_AT(allow.network_host), "`network: host`.", {}},
     {"allow", "mounts", kPaths, CELLA_AT(allow.mounts),
      "Host directories in or below which `mounts`, `workdir`, `rootfs` and `venv` may point. Links in them are not "
@@ -166,23 +144,25 @@ const ConfigKey kKeys[] = {
     {"allow", "pythons", kPaths, CELLA_AT(allow.pythons),
      "Interpreters, or directories of them, that `python` may name by path. Not where guests can write.", "none"},
     {"allow",
+     "runtime_deps",
+     kSwitch,
+     CELLA_AT(allow.runtime_deps),
+     "Sessions install packages from the operator's index (`deps`). They get no network by this.",
+     {}},
+    {"allow", "packages", kWords,
+     (WordField{GetPackages<&Config::Packages::allow>, SetPackages<&Config::Packages::allow>}),
+     "Names of the packages that sessions may ask for, if any are listed; what these need comes along.",
+     "package names"},
+    {"allow", "denied_packages", kWords,
+     (WordField{GetPackages<&Config::Packages::deny>, SetPackages<&Config::Packages::deny>}),
+     "Names of packages that sessions may not ask for. Outweighs `packages`.", "package names"},
+    {"allow",
      "whole_machine",
      kSwitch,
      CELLA_AT(allow.whole_machine),
      "Every path and interpreter that the server's user could use itself. Only for a server whose clients are that "
      "user: one on Unix sockets alone.",
      {}},
-
-    {"maxima", "memory", kSize, CELLA_AT(maxima.memory), "`limits.memory`.", {}},
-    {"maxima", "cpus", kCpus, CELLA_AT(maxima.cpus), "`limits.cpus`; a session that names none gets this.", "all"},
-    {"maxima", "pids", kCount, CELLA_AT(maxima.pids), "`limits.pids`.", {}},
-    {"maxima", "disk", kSize, CELLA_AT(maxima.disk), "`limits.disk`.", {}},
-    {"maxima", "timeout", kDuration, CELLA_AT(maxima.timeout), "`limits.timeout`.", {}},
-    {"maxima", "cpu_time", kDuration, CELLA_AT(maxima.cpu_time), "`limits.cpu_time`.", {}},
-    {"maxima", "output", kSize, CELLA_AT(maxima.output), "`limits.output`.", {}},
-    {"maxima", "open_files", kCount, CELLA_AT(maxima.open_files), "`limits.open_files`.", {}},
-    {"maxima", "idle_timeout", kDuration, CELLA_AT(maxima.idle_timeout), "`idle_timeout`.", {}},
-    {"maxima", "max_lifetime", kDuration, CELLA_AT(maxima.max_lifetime), "`max_lifetime`.", {}},
 
     {"quota", "sessions", kCount, CELLA_AT(quota.sessions), "Sessions at once.", "not limited"},
     {"quota", "concurrent_runs", kCount, CELLA_AT(quota.concurrent_runs), "Runs at once.", "not limited"},
@@ -219,9 +199,33 @@ const ConfigKey kKeys[] = {
 #undef CELLA_AT
 #undef CELLA_WORD
 
+// By section, in the order of the sections.
+std::vector<ConfigKey> AllKeys() {
+  std::vector<ConfigKey> keys;
+  for (const ConfigSection& section : kSections) {
+    for (const ConfigKey& key : kOwnKeys) {
+      if (key.section == section.name) keys.push_back(key);
+    }
+    for (const policy::Key& key : policy::Keys()) {
+      const std::string_view name = policy::LastPart(key.name);
+      if (key.section == section.name) {
+        keys.push_back({section.name, name, KeyKind::kPolicy, PolicyField{&Config::defaults, &key},
+                        std::string(key.help), key.empty});
+      } else if (section.name == "maxima" && !key.maximum.empty()) {
+        keys.push_back({section.name, name, KeyKind::kPolicy, PolicyField{&Config::maxima, &key},
+                        fmt::format("`{}`.", key.name), key.empty});
+      }
+    }
+  }
+  return keys;
+}
+
 }  // namespace
 
-std::span<const ConfigKey> ConfigKeys() { return kKeys; }
+std::span<const ConfigKey> ConfigKeys() {
+  static const std::vector<ConfigKey> keys = AllKeys();
+  return keys;
+}
 
 std::span<const ConfigSection> ConfigSections() { return kSections; }
 

@@ -1,5 +1,6 @@
-// The one table of the keys of cella.toml. It drives reading, the output of --check-config and docs/configuration.md,
-// so that none of them can forget a key. Constant data.
+// The keys of cella.toml: the server's own in a table here, those of a session from the one in src/policy. The table
+// drives reading, the output of --check-config and docs/configuration.md, so that none of them can forget a key.
+// Constant data.
 #pragma once
 
 #include <optional>
@@ -20,18 +21,16 @@ enum class KeyKind {
   kPath,   // absolute
   kTexts,  // a list
   kPaths,
-  kModules,    // of Python
   kAddresses,  // to listen on
   kSwitch,     // true or false
   kSize,
   kCount,
   kCountOrZero,
   kDuration,
-  kCpus,
   kRate,
-  kWord,   // one of a few
-  kWords,  // a list of those
-  kVariables,
+  kWord,    // one of a few
+  kWords,   // a list of those
+  kPolicy,  // as the key of the session says
 };
 
 template <typename T>
@@ -43,17 +42,22 @@ struct WordField {
   bool (*set)(Config&, const std::vector<std::string>&);  // false: one of them is not known
 };
 
+// A key of a session, in the defaults or in the maxima.
+struct PolicyField {
+  SessionSpec Config::* spec;
+  const policy::Key* key;
+};
+
 using KeyField =
     std::variant<At<std::string>, At<std::vector<std::string>>, At<bool>, At<uint64_t>, At<std::optional<uint64_t>>,
-                 At<Limit<uint64_t>>, At<std::chrono::nanoseconds>, At<Limit<std::chrono::nanoseconds>>,
-                 At<std::optional<double>>, At<std::vector<std::pair<std::string, std::string>>>, WordField>;
+                 At<std::chrono::nanoseconds>, At<std::optional<double>>, WordField, PolicyField>;
 
 struct ConfigKey {
   std::string_view section;  // "server", "policy.limits"
   std::string_view name;
   KeyKind kind;
   KeyField field;
-  std::string_view help;
+  std::string help;
   // What an empty value means, for documentation: "none", "all"; for kWord and kWords the words that there are.
   std::string_view note = {};
 };

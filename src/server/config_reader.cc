@@ -3,19 +3,21 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "os/io.h"
+#include "policy/names.h"
+#include "policy/read.h"
+#include "policy/scalar.h"
 #include "server/config_keys.h"
 #include "server/listen_address.h"
-#include "server/names.h"
-#include "server/scalar.h"
 
 namespace cella::server {
 namespace {
 
 constexpr uint64_t kMaxFile = uint64_t{1} << 20;
 
-Scalar ToScalar(const toml::node& node) {
+policy::Scalar ToScalar(const toml::node& node) {
   if (const auto* text = node.as_string()) return std::string_view(text->get());
   if (const auto* whole = node.as_integer()) return whole->get();
   if (const auto* number = node.as_floating_point()) return number->get();
@@ -45,7 +47,26 @@ Result<std::vector<std::string>> ToTexts(const toml::node& node) {
 Status CheckPath(const std::string& path) {
   // Relative to what? The file, the server's directory, the caller's: nobody could tell.
   if (path.starts_with('/')) return {};
-  return Err(ErrorCode::kInvalid, "'{}' must be an absolute path", Shown(path));
+  return Err(ErrorCode::kInvalid, "'{}' must be an absolute path", policy::Shown(path));
+}
+
+// For the parser of policies. What JSON does not have (a date) becomes null, which no key accepts.
+nlohmann::json ToJson(const toml::node& node) {
+  if (const auto* table = node.as_table()) {
+    nlohmann::json object = nlohmann::json::object();
+    for (const auto& [name, value] : *table) object[std::string(name.str())] = ToJson(value);
+    return object;
+  }
+  if (const auto* array = node.as_array()) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const toml::node& each : *array) list.push_back(ToJson(each));
+    return list;
+  }
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* whole = node.as_integer()) return whole->get();
+  if (const auto* number = node.as_floating_point()) return number->get();
+  if (const auto* flag = node.as_boolean()) return flag->get();
+  return nullptr;
 }
 
 // Sets one field; the variant of the field and the kind of the key fit together by the table (its test goes over all).
@@ -67,9 +88,6 @@ struct Setter {
       if (key.kind == KeyKind::kAddresses) {
         if (auto address = ParseListenAddress(text); !address) return std::unexpected(std::move(address.error()));
       }
-      if (key.kind == KeyKind::kModules && !IsModuleName(text)) {
-        return Err(ErrorCode::kInvalid, "'{}' is not the name of a Python module", Shown(text));
-      }
     }
     *at(config) = std::move(texts);
     return {};
@@ -83,9 +101,9 @@ struct Setter {
   }
 
   Result<uint64_t> Number() const {
-    Scalar value = ToScalar(node);
-    if (key.kind == KeyKind::kSize) return ReadSize(value);
-    return key.kind == KeyKind::kCountOrZero ? ReadCountOrZero(value) : ReadCount(value);
+    policy::Scalar value = ToScalar(node);
+    if (key.kind == KeyKind::kSize) return policy::ReadSize(value);
+    return key.kind == KeyKind::kCountOrZero ? policy::ReadCountOrZero(value) : policy::ReadCount(value);
   }
 
   Status operator()(At<uint64_t> at) const {
@@ -96,39 +114,18 @@ struct Setter {
     TRY(*at(config), Number());
     return {};
   }
-  // The operator asked for it, so that it is refused where it cannot be enforced.
-  Status operator()(At<Limit<uint64_t>> at) const {
-    TRY(uint64_t value, Number());
-    *at(config) = {value, true};
-    return {};
-  }
   Status operator()(At<std::chrono::nanoseconds> at) const {
-    TRY(*at(config), ReadDuration(ToScalar(node)));
-    return {};
-  }
-  Status operator()(At<Limit<std::chrono::nanoseconds>> at) const {
-    TRY(Nanoseconds value, ReadDuration(ToScalar(node)));
-    *at(config) = {value, true};
+    TRY(*at(config), policy::ReadDuration(ToScalar(node)));
     return {};
   }
   Status operator()(At<std::optional<double>> at) const {
-    TRY(*at(config), key.kind == KeyKind::kRate ? ReadRate(ToScalar(node)) : ReadCpus(ToScalar(node)));
+    TRY(*at(config), policy::ReadRate(ToScalar(node)));
     return {};
   }
 
-  Status operator()(At<std::vector<std::pair<std::string, std::string>>> at) const {
-    const auto* table = node.as_table();
-    if (table == nullptr) return Err(ErrorCode::kInvalid, "must be a table of texts, as {{ NAME = \"value\" }}");
-    std::vector<std::pair<std::string, std::string>> variables;
-    for (const auto& [name, value] : *table) {
-      if (!IsVariableName(name.str())) {
-        return Err(ErrorCode::kInvalid, "'{}' is not the name of a variable", Shown(name.str()));
-      }
-      auto text = ToText(value);
-      if (!text) return std::unexpected(std::move(text.error()).WithContext(name.str()));
-      variables.emplace_back(name.str(), std::move(*text));
-    }
-    *at(config) = std::move(variables);
+  Status operator()(const PolicyField& field) const {
+    auto set = policy::Set(*field.key, ToJson(node), &(config.*field.spec));
+    if (!set) return Err(ErrorCode::kInvalid, "{}", set.error().Text());
     return {};
   }
 
@@ -141,7 +138,8 @@ struct Setter {
       words.push_back(std::move(word));
     }
     if (field.set(config, words)) return {};
-    return Err(ErrorCode::kInvalid, "'{}' is none of {}", Shown(fmt::format("{}", fmt::join(words, ", "))), key.note);
+    return Err(ErrorCode::kInvalid, "'{}' is none of {}", policy::Shown(fmt::format("{}", fmt::join(words, ", "))),
+               key.note);
   }
 };
 
@@ -212,9 +210,9 @@ class Reader {
     for (const auto& [client, node] : quota) {
       const auto* table = node.as_table();
       if (table == nullptr) continue;
-      if (!IsName(client.str())) {
+      if (!policy::IsName(client.str())) {
         return Bad(client.source(), "[quota.{}]: a client's name has letters, digits, '.', '_' and '-', 64 at most",
-                   Shown(client.str()));
+                   policy::Shown(client.str()));
       }
       Config scratch;
       scratch.quota = config_.quota;
@@ -235,7 +233,7 @@ class Reader {
   }
 
   std::unexpected<Error> Unknown(const toml::key& key, const std::vector<std::string_view>& known) const {
-    return Bad(key.source(), "{}", UnknownKey(key.str(), known));
+    return Bad(key.source(), "{}", policy::UnknownKey(key.str(), known));
   }
 
   template <typename... Args>

@@ -1,6 +1,7 @@
 #include "server/config_render.h"
 
 #include "base/units.h"
+#include "policy/describe.h"
 #include "server/config_keys.h"
 
 namespace cella::server {
@@ -44,6 +45,29 @@ std::string ExactDuration(Nanoseconds duration) {
   return Quote(fmt::format("{}ms", milliseconds));
 }
 
+// The same of a key of a session.
+struct PolicyWriter {
+  const policy::Key& key;
+
+  std::string operator()(const std::string& text) const { return text.empty() ? "" : Quote(text); }
+  std::string operator()(std::string_view word) const { return Quote(word); }
+  std::string operator()(bool on) const { return on ? "true" : "false"; }
+  std::string operator()(Nanoseconds time) const { return ExactDuration(time); }
+  std::string operator()(const Limit<Nanoseconds>& limit) const { return ExactDuration(limit.value); }
+  std::string operator()(const Limit<uint64_t>& limit) const {
+    return key.kind == policy::Kind::kSize ? ExactSize(limit.value) : fmt::format("{}", limit.value);
+  }
+  std::string operator()(const std::optional<double>& share) const { return share ? fmt::format("{}", *share) : ""; }
+  std::string operator()(const std::vector<std::string>& texts) const { return QuoteAll(texts); }
+  // Values of variables may be secrets.
+  std::string operator()(const policy::Variables& variables) const {
+    std::string list;
+    for (const auto& [name, value] : variables) list += fmt::format("{}{} = \"…\"", list.empty() ? "" : ", ", name);
+    return list.empty() ? "{}" : "{ " + list + " }";
+  }
+  std::string operator()(const auto&) const { return ""; }  // not in the file
+};
+
 // As it is written in the file; empty: it is not set.
 struct Writer {
   const ConfigKey& key;
@@ -57,16 +81,12 @@ struct Writer {
   }
   std::string operator()(At<uint64_t> at) const { return Number(*at(config)); }
   std::string operator()(At<std::optional<uint64_t>> at) const { return *at(config) ? Number(**at(config)) : ""; }
-  std::string operator()(At<Limit<uint64_t>> at) const { return Number(at(config)->value); }
   std::string operator()(At<std::chrono::nanoseconds> at) const { return ExactDuration(*at(config)); }
-  std::string operator()(At<Limit<std::chrono::nanoseconds>> at) const { return ExactDuration(at(config)->value); }
   std::string operator()(At<std::optional<double>> at) const {
     return *at(config) ? fmt::format("{}", **at(config)) : "";
   }
-  std::string operator()(At<std::vector<std::pair<std::string, std::string>>> at) const {
-    std::string list;
-    for (const auto& [name, value] : *at(config)) list += fmt::format("{}{} = \"…\"", list.empty() ? "" : ", ", name);
-    return list.empty() ? "{}" : "{ " + list + " }";
+  std::string operator()(const PolicyField& field) const {
+    return policy::WithValue(*field.key, config.*field.spec, PolicyWriter{*field.key});
   }
   std::string operator()(const WordField& field) const {
     std::vector<std::string> words = field.get(config);
@@ -77,12 +97,18 @@ struct Writer {
 std::string ValueOf(const ConfigKey& key, Config& config) { return std::visit(Writer{key, config}, key.field); }
 
 // A limit that nobody asked for takes the best mechanism that there is; written down, it would be refused without one.
-struct IsUnasked {
-  Config& config;
-  bool operator()(At<Limit<uint64_t>> at) const { return !at(config)->asked; }
-  bool operator()(At<Limit<std::chrono::nanoseconds>> at) const { return !at(config)->asked; }
+struct IsUnaskedLimit {
+  template <typename T>
+  bool operator()(const Limit<T>& limit) const {
+    return !limit.asked;
+  }
   bool operator()(const auto&) const { return false; }
 };
+
+bool IsUnasked(const ConfigKey& key, const Config& config) {
+  const auto* field = std::get_if<PolicyField>(&key.field);
+  return field != nullptr && policy::WithValue(*field->key, config.*field->spec, IsUnaskedLimit{});
+}
 
 std::string_view KindName(KeyKind kind) {
   switch (kind) {
@@ -90,18 +116,16 @@ std::string_view KindName(KeyKind kind) {
     case KeyKind::kPath: return "absolute path";
     case KeyKind::kTexts: return "list of texts";
     case KeyKind::kPaths: return "list of absolute paths";
-    case KeyKind::kModules: return "list of modules";
     case KeyKind::kAddresses: return "list of addresses";
     case KeyKind::kSwitch: return "true or false";
     case KeyKind::kSize: return "size";
     case KeyKind::kCount: return "count";
     case KeyKind::kCountOrZero: return "count, or 0";
     case KeyKind::kDuration: return "duration";
-    case KeyKind::kCpus: return "number";
     case KeyKind::kRate: return "number";
     case KeyKind::kWord: return "one of";
     case KeyKind::kWords: return "list of";
-    case KeyKind::kVariables: return "table of texts";
+    case KeyKind::kPolicy: break;
   }
   return "text";
 }
@@ -119,7 +143,7 @@ std::string RenderConfig(const Config& config) {
       if (value.empty()) {
         text += fmt::format("# {} is not set\n", key.name);
       } else {
-        bool unasked = std::visit(IsUnasked{copy}, key.field);
+        const bool unasked = IsUnasked(key, copy);
         text += fmt::format("{}{} = {}\n", unasked ? "# default: " : "", key.name, value);
       }
     }
@@ -144,8 +168,9 @@ std::string RenderKeyReference() {
         fmt::format("## [{}]\n\n{}\n\n| key | value | default | |\n|---|---|---|---|\n", section.name, section.help);
     for (const ConfigKey& key : ConfigKeys()) {
       if (key.section != section.name) continue;
+      const auto* field = std::get_if<PolicyField>(&key.field);
       bool words = key.kind == KeyKind::kWord || key.kind == KeyKind::kWords;
-      std::string kind(KindName(key.kind));
+      std::string kind(field == nullptr ? KindName(key.kind) : policy::DescribeKind(*field->key));
       if (words) kind += fmt::format(" {}", key.note);
       std::string value = ValueOf(key, defaults);
       if (!words && !key.note.empty()) {

@@ -5,8 +5,8 @@
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
 #include "server/operations.h"
-#include "session/workspace_archive.h"
-#include "session/workspace_files.h"
+#include "workspace/archive.h"
+#include "workspace/files.h"
 
 namespace cella::server {
 namespace {
@@ -16,23 +16,35 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kChunk = size_t{64} << 10;
 
 // The session's files under a descriptor of our own, so that a session that ends meanwhile takes nothing away.
-Answer<session::WorkspaceFiles> FilesOf(const Hub& hub, const Call& call) {
+Answer<workspace::WorkspaceFiles> FilesOf(const Hub& hub, const Call& call) {
   auto session = hub.sessions.Find(call.parameters[0], call.client);
   if (!session) return std::unexpected(std::move(session.error()));
   const os::Directory* workspace = (*session)->engine().workspace();
   if (workspace == nullptr) return Conflict("this session has no files");
   auto own = workspace->Duplicate();
   if (!own) return Refused(own.error());
-  return session::WorkspaceFiles(std::move(*own));
+  return workspace::WorkspaceFiles(std::move(*own));
 }
 
-Json Describe(const session::FileEntry& entry) {
-  Json json = {{"name", entry.name}, {"type", session::ToString(entry.info.type)}, {"size", entry.info.size}};
+Json Describe(const workspace::FileEntry& entry) {
+  Json json = {{"name", entry.name}, {"type", workspace::ToString(entry.info.type)}, {"size", entry.info.size}};
   if (!entry.media_type.empty()) json["media_type"] = entry.media_type;
   return json;
 }
 
-std::string PathOf(const Call& call) { return call.exchange.request().target().Rest(call.rest); }
+// Also as the code in a jail or container names it: /workspace/x.
+std::string InWorkspace(std::string path) {
+  constexpr std::string_view kInside = "/workspace";
+  if (path == kInside) return {};
+  if (path.starts_with(kInside) && path[kInside.size()] == '/') path.erase(0, kInside.size() + 1);
+  return path;
+}
+
+std::string PathOf(const Call& call) { return InWorkspace(call.exchange.request().target().Rest(call.rest)); }
+
+std::string PathParameter(const Call& call) {
+  return InWorkspace(std::string(call.exchange.request().parameter("path").value_or("")));
+}
 
 async::Task<void> List(Hub& hub, Call& call) {
   auto files = FilesOf(hub, call);
@@ -45,18 +57,18 @@ async::Task<void> List(Hub& hub, Call& call) {
       co_return co_await Refuse(call.exchange, Invalid("limit: a whole number is expected").error());
     }
   }
-  auto page = files->List(std::string(request.parameter("path").value_or("")),
-                          std::string(request.parameter("after").value_or("")), std::max<size_t>(limit, 1));
+  auto page = files->List(PathParameter(call), std::string(request.parameter("after").value_or("")),
+                          std::max<size_t>(limit, 1));
   if (!page) co_return co_await Refuse(call.exchange, ToApiError(page.error()));
   Json entries = Json::array();
-  for (const session::FileEntry& entry : page->entries) entries.push_back(Describe(entry));
+  for (const workspace::FileEntry& entry : page->entries) entries.push_back(Describe(entry));
   Json json = {{"files", std::move(entries)}, {"next", page->next ? Json(*page->next) : Json(nullptr)}};
   if (!page->complete) json["complete"] = false;
   co_await AnswerJson(call.exchange, 200, json);
 }
 
 // "bytes=FIRST-LAST" and "bytes=FIRST-" and "bytes=-COUNT"; anything else is as if it was not there.
-bool SetRange(std::string_view header, session::Download* file, bool* beyond) {
+bool SetRange(std::string_view header, workspace::Download* file, bool* beyond) {
   *beyond = false;
   if (file->size() == 0 || !header.starts_with("bytes=") || header.find(',') != std::string_view::npos) return false;
   header.remove_prefix(6);
@@ -137,7 +149,7 @@ async::Task<void> Upload(Hub& hub, Call& call) {
   if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
   BodyAllowance allowance(hub, call);
   if (allowance.too_large()) co_return co_await Refuse(call.exchange, allowance.Error());
-  session::WorkspaceFiles::UploadOptions options;
+  workspace::WorkspaceFiles::UploadOptions options;
   options.announced = call.exchange.request().content_length();
   auto upload = files->StartUpload(PathOf(call), options);
   if (!upload) co_return co_await Refuse(call.exchange, ToApiError(upload.error()));
@@ -159,7 +171,7 @@ async::Task<void> Remove(Hub& hub, Call& call) {
   if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
   const bool recursive = call.exchange.request().parameter("recursive").value_or("") == "true";
   auto removed = co_await files->Remove(
-      PathOf(call), recursive ? session::WorkspaceFiles::Recursive::kYes : session::WorkspaceFiles::Recursive::kNo);
+      PathOf(call), recursive ? workspace::WorkspaceFiles::Recursive::kYes : workspace::WorkspaceFiles::Recursive::kNo);
   if (!removed) co_return co_await Refuse(call.exchange, ToApiError(removed.error()));
   (void)co_await call.exchange.Send(204, {}, "");
 }
@@ -167,8 +179,7 @@ async::Task<void> Remove(Hub& hub, Call& call) {
 async::Task<void> ArchiveDown(Hub& hub, Call& call) {
   auto files = FilesOf(hub, call);
   if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
-  auto archive = session::ArchiveOut::Start(files->directory(),
-                                            std::string(call.exchange.request().parameter("path").value_or("")), {});
+  auto archive = workspace::ArchiveOut::Start(files->directory(), PathParameter(call), {});
   if (!archive) co_return co_await Refuse(call.exchange, ToApiError(archive.error()));
   auto begun = co_await call.exchange.Begin(
       200, {{"Content-Type", "application/x-tar"}, {"Content-Disposition", "attachment; filename=\"workspace.tar\""}});
@@ -192,9 +203,9 @@ async::Task<void> ArchiveUp(Hub& hub, Call& call) {
   if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
   BodyAllowance allowance(hub, call);
   if (allowance.too_large()) co_return co_await Refuse(call.exchange, allowance.Error());
-  session::ArchiveIn::Options options;
-  options.into = std::string(call.exchange.request().parameter("path").value_or(""));
-  auto archive = session::ArchiveIn::Start(files->directory(), std::move(options));
+  workspace::ArchiveIn::Options options;
+  options.into = PathParameter(call);
+  auto archive = workspace::ArchiveIn::Start(files->directory(), std::move(options));
   if (!archive) co_return co_await Refuse(call.exchange, ToApiError(archive.error()));
   for (;;) {
     auto part = co_await call.exchange.ReadSome();

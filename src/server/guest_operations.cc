@@ -1,10 +1,10 @@
 // What is done to a session besides running code: interrupt, reset, input, questions about names, checkpoints.
 #include <nlohmann/json.hpp>
 
+#include "policy/names.h"
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
 #include "server/json_input.h"
-#include "server/names.h"
 #include "server/operations.h"
 
 namespace cella::server {
@@ -26,16 +26,11 @@ async::Task<std::optional<Asked>> Take(Hub& hub, Call& call, std::vector<std::st
     co_await Refuse(call.exchange, std::move(session.error()));
     co_return std::nullopt;
   }
-  auto text = co_await call.exchange.ReadBody(kMaxQuestion);
-  if (!text) co_return std::nullopt;
-  auto body = ParseJsonObject(*text);
-  if (!body) {
-    co_await Refuse(call.exchange, std::move(body.error()));
-    co_return std::nullopt;
-  }
+  auto body = co_await ReadJsonBody(hub.work, call.exchange, kMaxQuestion);
+  if (!body) co_return std::nullopt;
   for (const auto& [key, value] : body->items()) {
     if (std::ranges::find(keys, key) != keys.end()) continue;
-    co_await Refuse(call.exchange, Invalid(UnknownKey(key, keys)).error());
+    co_await Refuse(call.exchange, Invalid(policy::UnknownKey(key, keys)).error());
     co_return std::nullopt;
   }
   co_return Asked{std::move(*session), std::move(*body)};
@@ -49,9 +44,9 @@ async::Task<void> AnswerStatus(Call& call, const Status& status, Json json) {
 async::Task<void> Interrupt(Hub& hub, Call& call) {
   auto asked = co_await Take(hub, call, {});
   if (!asked) co_return;
-  const bool busy = asked->session->engine().is_busy();
-  asked->session->engine().Interrupt();
-  co_await AnswerJson(call.exchange, 200, {{"interrupted", busy}});
+  auto run = asked->session->current();
+  const bool interrupted = run && run->Stop(StopReason::kInterrupt);
+  co_await AnswerJson(call.exchange, 200, {{"interrupted", interrupted}});
 }
 
 async::Task<void> Reset(Hub& hub, Call& call) {
@@ -69,11 +64,11 @@ async::Task<void> Input(Hub& hub, Call& call) {
     if (!found->is_string()) co_return co_await Refuse(call.exchange, Invalid("text: text is expected").error());
     text = found->get<std::string>();
   }
-  auto replied = co_await asked->session->engine().Reply(std::move(text));
+  const Status replied = asked->session->Reply(std::move(text));
   co_await AnswerStatus(call, replied, {{"accepted", true}});
 }
 
-async::Task<void> Question(Hub& hub, Call& call, language::Question question) {
+async::Task<void> Question(Hub& hub, Call& call, CodeQuestion question) {
   auto asked = co_await Take(hub, call, {"code", "cursor", "language"});
   if (!asked) co_return;
   const nlohmann::json& body = asked->body;
@@ -92,8 +87,8 @@ async::Task<void> Question(Hub& hub, Call& call, language::Question question) {
   (void)co_await call.exchange.SendJson(200, *answer);
 }
 
-async::Task<void> Complete(Hub& hub, Call& call) { return Question(hub, call, language::Question::kComplete); }
-async::Task<void> Inspect(Hub& hub, Call& call) { return Question(hub, call, language::Question::kInspect); }
+async::Task<void> Complete(Hub& hub, Call& call) { return Question(hub, call, CodeQuestion::kComplete); }
+async::Task<void> Inspect(Hub& hub, Call& call) { return Question(hub, call, CodeQuestion::kInspect); }
 
 async::Task<void> ListCheckpoints(Hub& hub, Call& call) {
   auto session = hub.sessions.Find(call.parameters[0], call.client);
@@ -105,7 +100,7 @@ async::Task<void> SaveCheckpoint(Hub& hub, Call& call) {
   auto asked = co_await Take(hub, call, {"name"});
   if (!asked) co_return;
   if (!asked->body.contains("name") || !asked->body["name"].is_string() ||
-      !IsName(asked->body["name"].get_ref<const std::string&>())) {
+      !policy::IsName(asked->body["name"].get_ref<const std::string&>())) {
     co_return co_await Refuse(call.exchange, Invalid("name: letters, digits, '.', '_' and '-', 1 to 64").error());
   }
   const auto name = asked->body["name"].get<std::string>();

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "policy/names.h"
 #include "server/listen_address.h"
-#include "server/names.h"
 
 namespace cella::server {
 namespace {
@@ -67,9 +67,9 @@ HostRules HostRules::From(const Config& config) {
 Answer<void> CheckHost(const RequestFacts& request, const HostRules& rules) {
   if (request.transport == Transport::kUnix) return {};
   auto host = ParseAuthority(request.host);
-  if (!host) return Forbidden(fmt::format("the Host header '{}' names no host", Shown(request.host)));
+  if (!host) return Forbidden(fmt::format("the Host header '{}' names no host", policy::Shown(request.host)));
   if (!HostAllowed(*host, rules)) {
-    return Forbidden(fmt::format("this server does not answer to the name '{}'", Shown(request.host)),
+    return Forbidden(fmt::format("this server does not answer to the name '{}'", policy::Shown(request.host)),
                      "add it to server.allowed_hosts");
   }
 
@@ -80,7 +80,7 @@ Answer<void> CheckHost(const RequestFacts& request, const HostRules& rules) {
   bool allowed = origin && OriginAllowed(*origin, rules);
   if (!allowed) {
     if (!request.origin.empty() && !(origin && SameOrigin(*origin, *host))) {
-      return Forbidden(fmt::format("pages of '{}' may not call this server", Shown(request.origin)),
+      return Forbidden(fmt::format("pages of '{}' may not call this server", policy::Shown(request.origin)),
                        "add the origin to server.allowed_origins");
     }
     // An image or a link of another site has no Origin, but the browser says so here.
@@ -91,7 +91,8 @@ Answer<void> CheckHost(const RequestFacts& request, const HostRules& rules) {
   }
   // Nothing of ours is a form, and a form is the one body that needs no permission to be sent from elsewhere.
   if (request.method != "GET" && request.method != "HEAD" && IsFormType(request.content_type)) {
-    return Forbidden(fmt::format("a page may not send '{}'", Shown(request.content_type)), "send application/json");
+    return Forbidden(fmt::format("a page may not send '{}'", policy::Shown(request.content_type)),
+                     "send application/json");
   }
   return {};
 }

@@ -21,7 +21,7 @@ bool HostPasses(std::string_view host, const Config& config) {
   return CheckHost({.method = "GET", .host = host}, HostRules::From(config)).has_value();
 }
 
-TEST(HostCheckTest, ByDefaultOnlyOwnNamesAndAddressesAreAnswered) {
+TEST(HostCheckTest, DefaultAllowsOnlyOwnNamesAndAddresses) {
   const Config config = Listening({"127.0.0.1:8080", "10.1.2.3:8080", "unix:/x"});
   for (const char* good : {"localhost", "localhost:8080", "LOCALHOST.:1", "127.0.0.1:8080", "[::1]:8080", "10.1.2.3"}) {
     EXPECT_TRUE(HostPasses(good, config)) << good;
@@ -34,7 +34,7 @@ TEST(HostCheckTest, ByDefaultOnlyOwnNamesAndAddressesAreAnswered) {
   }
 }
 
-TEST(HostCheckTest, AWildcardAddressAnswersToAddressesButNotToNames) {
+TEST(HostCheckTest, WildcardAddressAllowsAddressesButNotNames) {
   for (const char* listen : {"0.0.0.0:80", "[::]:80"}) {
     EXPECT_TRUE(HostPasses("192.168.1.5:80", Listening({listen})));
     EXPECT_TRUE(HostPasses("[fe80::1]:80", Listening({listen})));
@@ -42,7 +42,7 @@ TEST(HostCheckTest, AWildcardAddressAnswersToAddressesButNotToNames) {
   }
 }
 
-TEST(HostCheckTest, ConfiguredNamesTakeThePlaceOfTheDefault) {
+TEST(HostCheckTest, ConfiguredNamesReplaceTheDefault) {
   Config config = Listening({"0.0.0.0:80"});
   config.server.allowed_hosts = {"Box.example", "other.example:8443"};
   EXPECT_TRUE(HostPasses("box.example:1234", config));
@@ -59,7 +59,7 @@ struct PageCase {
   bool passes;
 };
 
-TEST(HostCheckTest, PagesOfOtherSitesAreKeptOut) {
+TEST(HostCheckTest, RejectsOtherOrigins) {
   constexpr std::string_view kHost = "localhost:8080";
   constexpr std::string_view kJson = "application/json";
   constexpr std::string_view kForm = "application/x-www-form-urlencoded";
@@ -111,7 +111,7 @@ TEST(HostCheckTest, PagesOfOtherSitesAreKeptOut) {
   }
 }
 
-TEST(HostCheckTest, AnAllowedOriginMayCallAndIsTold) {
+TEST(HostCheckTest, AllowedOriginGetsCorsHeaders) {
   Config config = Listening({"127.0.0.1:8080"});
   config.server.allowed_origins = {"https://App.example"};
   const HostRules rules = HostRules::From(config);
@@ -145,13 +145,13 @@ TEST(HostCheckTest, AnAllowedOriginMayCallAndIsTold) {
   EXPECT_FALSE(CheckHost(request, rules)) << "the name still counts";
 }
 
-TEST(HostCheckTest, WithoutConfiguredOriginsNoHeaderIsSent) {
+TEST(HostCheckTest, WithoutConfiguredOriginsNoCorsHeaderIsSent) {
   const HostRules rules = HostRules::From(Listening({"127.0.0.1:8080"}));
   EXPECT_THAT(CorsHeaders({.method = "GET", .host = "localhost", .origin = "https://a.example"}, rules), IsEmpty());
   EXPECT_THAT(CorsHeaders({.method = "GET", .host = "localhost"}, rules), IsEmpty());
 }
 
-TEST(HostCheckTest, AStarAllowsEveryOriginButNoNamelessOne) {
+TEST(HostCheckTest, StarAllowsEveryOriginExceptNull) {
   Config config = Listening({"127.0.0.1:8080"});
   config.server.allowed_origins = {"*"};
   const HostRules rules = HostRules::From(config);

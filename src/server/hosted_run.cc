@@ -1,5 +1,7 @@
 #include "server/hosted_run.h"
 
+#include "server/render.h"
+
 namespace cella::server {
 namespace {
 
@@ -8,11 +10,12 @@ constexpr size_t kLargeResult = size_t{64} << 10;
 
 }  // namespace
 
-HostedRun::HostedRun(async::Loop& loop, std::string id, std::string owner, RunPaths paths,
-                     session::EventLogLimits limits)
-    : id_(std::move(id)),
+HostedRun::HostedRun(async::Loop& loop, async::BlockingPool& work, std::string id, std::string owner, RunPaths paths,
+                     registry::EventLogLimits limits)
+    : work_(work),
+      id_(std::move(id)),
       owner_(std::move(owner)),
-      events_(session::EventLog::Create(loop, std::move(paths.events), limits)),
+      events_(registry::EventLog::Create(loop, std::move(paths.events), limits)),
       encoder_(id_),
       out_(std::move(paths.output), limits.file),
       err_(std::move(paths.errors), limits.file),
@@ -34,26 +37,29 @@ void HostedRun::Append(std::string line) {
 }
 
 async::Task<bool> HostedRun::Emit(Event event) {
-  if (phase_ == Phase::kEnded) co_return true;  // cancelled before its turn came
   if (std::holds_alternative<StartedEvent>(event)) phase_ = Phase::kRunning;
-  Tell(event);
+  co_await Tell(event);
   co_return true;
 }
 
-void HostedRun::Tell(const Event& event) {
+async::Task<void> HostedRun::Tell(const Event& event) {
   if (std::holds_alternative<FinishedEvent>(event)) {
     told_end_ = true;
     for (Stream stream : {Stream::kStdout, Stream::kStderr}) {
       if (std::string line = encoder_.Flush(stream); !line.empty()) Append(std::move(line));
     }
   }
-  if (std::string line = encoder_.Encode(event); !line.empty()) Append(std::move(line));
+  std::string line = co_await RenderEvent(work_, encoder_, event);
+  if (!line.empty()) Append(std::move(line));
 }
 
-void HostedRun::Finish(const RunResult& result) {
+async::Task<void> HostedRun::Finish(const RunResult& result) {
   // Whoever follows it waits for the last event; a run that ended before its turn has sent none.
-  if (!told_end_) Tell(FinishedEvent{result.outcome, result.state, result.checkpoint});
-  result_ = std::make_shared<const std::string>(session::ToJson(result));
+  if (!told_end_) {
+    const Event last = FinishedEvent{result.outcome, result.state, result.checkpoint};
+    co_await Tell(last);
+  }
+  result_ = std::make_shared<const std::string>(co_await RenderResult(work_, result));
   phase_ = Phase::kEnded;
   news_.clear();
   events_->End();
@@ -69,6 +75,7 @@ void HostedRun::FinishAsStored(std::string result) {
 }
 
 void HostedRun::Settle(Stored stored) {
+  run_.reset();
   events_->Settle();
   out_.Settle();
   err_.Settle();
@@ -86,8 +93,8 @@ void HostedRun::Discard() {
   err_.Discard();
 }
 
-std::vector<session::EventRecord> HostedRun::TakeNews() {
-  std::vector<session::EventRecord> news(std::make_move_iterator(news_.begin()), std::make_move_iterator(news_.end()));
+std::vector<registry::EventRecord> HostedRun::TakeNews() {
+  std::vector<registry::EventRecord> news(std::make_move_iterator(news_.begin()), std::make_move_iterator(news_.end()));
   news_.clear();
   return news;
 }

@@ -7,13 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "async/blocking_pool.h"
 #include "async/event.h"
 #include "cella/outcome.h"
-#include "executor/executor.h"
-#include "session/event_log.h"
+#include "registry/event_log.h"
+#include "registry/output_spill.h"
+#include "registry/types.h"
+#include "run/output.h"
 #include "session/json.h"
-#include "session/output_spill.h"
-#include "session/registry_types.h"
+#include "session/run.h"
 
 namespace cella::server {
 
@@ -21,16 +23,23 @@ struct RunPaths {
   std::string events, output, errors;
 };
 
-class HostedRun : public executor::EventSink {
+class HostedRun : public run::EventSink {
  public:
   enum class Phase { kQueued, kRunning, kEnded };
 
-  HostedRun(async::Loop& loop, std::string id, std::string owner, RunPaths paths, session::EventLogLimits limits);
+  HostedRun(async::Loop& loop, async::BlockingPool& work, std::string id, std::string owner, RunPaths paths,
+            registry::EventLogLimits limits);
 
   const std::string& id() const { return id_; }
   const std::string& owner() const { return owner_; }
   Phase phase() const { return phase_; }
-  const std::shared_ptr<session::EventLog>& events() const { return events_; }
+  const std::shared_ptr<registry::EventLog>& events() const { return events_; }
+
+  // The engine's side, once the run is queued there.
+  void Attach(std::shared_ptr<session::Run> run) { run_ = std::move(run); }
+  const std::shared_ptr<session::Run>& engine() const { return run_; }
+  // False: the run is over, or a request as strong stands.
+  bool Stop(StopReason reason) { return run_ && run_->Stop(reason); }
 
   // Everything that the run writes, before it is capped for events and Result.
   void Keep(Stream stream, std::string_view bytes);
@@ -39,8 +48,8 @@ class HostedRun : public executor::EventSink {
   uint64_t OutputSize(Stream stream) const;
 
   async::Task<bool> Emit(Event event) override;
-  // No event will come any more. `result` has been folded from those that came.
-  void Finish(const RunResult& result);
+  // No event will come any more. `result` has been folded from those that came, and outlives the call.
+  async::Task<void> Finish(const RunResult& result);
   // One of long ago, of which only the Result is left.
   void FinishAsStored(std::string result);
   enum class Stored { kNo, kYes };
@@ -70,23 +79,23 @@ class HostedRun : public executor::EventSink {
     HostedRun& run_;
   };
 
-  bool cancel_wanted = false;
-
   // Events that the registry has not been told of; the last ones if there were too many.
-  std::vector<session::EventRecord> TakeNews();
+  std::vector<registry::EventRecord> TakeNews();
 
  private:
   void Append(std::string line);
-  void Tell(const Event& event);
+  async::Task<void> Tell(const Event& event);
   void DropLargeResult();
 
+  async::BlockingPool& work_;
   const std::string id_;
   const std::string owner_;
+  std::shared_ptr<session::Run> run_;
   Phase phase_ = Phase::kQueued;
-  std::shared_ptr<session::EventLog> events_;
+  std::shared_ptr<registry::EventLog> events_;
   session::EventEncoder encoder_;
-  session::OutputSpill out_, err_;
-  std::deque<session::EventRecord> news_;
+  registry::OutputSpill out_, err_;
+  std::deque<registry::EventRecord> news_;
   async::Event ended_;
   std::shared_ptr<const std::string> result_;
   size_t waiters_ = 0;

@@ -14,25 +14,16 @@
 
 #include "async/event.h"
 #include "async/task_group.h"
+#include "installer/session_packages.h"
 #include "server/admission.h"
 #include "server/api_error.h"
 #include "server/hosted_run.h"
 #include "server/hub.h"
 #include "server/quota.h"
+#include "server/session_tools.h"
 #include "session/session.h"
 
 namespace cella::server {
-
-// What a client asks to be run.
-struct RunWish {
-  std::vector<language::Block> blocks;
-  std::optional<std::chrono::nanoseconds> timeout;
-  std::optional<std::string> stdin_text;
-  std::optional<std::string> idempotency_key;
-  bool answers_input = false;
-  bool wait = true;
-  bool cancel_on_disconnect = false;
-};
 
 // Why a session ended that its client deleted.
 inline constexpr const char* kDeleted = "it was deleted";
@@ -40,7 +31,8 @@ inline constexpr const char* kDeleted = "it was deleted";
 class HostedSession {
  public:
   HostedSession(Hub& hub, SessionSpec spec, std::string owner, Quota::Share share,
-                std::unique_ptr<session::Session> session);
+                std::unique_ptr<session::Session> session, std::shared_ptr<installer::SessionPackages> packages,
+                std::shared_ptr<SessionTools> tools);
 
   const std::string& id() const { return session_->id(); }
   const std::string& owner() const { return owner_; }
@@ -51,17 +43,30 @@ class HostedSession {
   std::string_view status() const;
   nlohmann::ordered_json Describe() const;
 
-  // Accepts a run, in the registry as well, and lets it begin. 409: its key is that of another run; 429: too many wait.
-  async::Task<Answer<std::shared_ptr<HostedRun>>> Start(RunWish wish);
-  // One of the last ones; older ones are in the registry.
+  // One of the last runs; older ones are in the registry.
   std::shared_ptr<HostedRun> FindRun(std::string_view id) const;
-  // Of a run that waits or is on; false: neither.
-  bool Cancel(HostedRun& run);
+  // The run whose turn it is; null: none.
+  std::shared_ptr<HostedRun> current() const;
+
+  // To the run that is on. kInvalid: nothing waits for input.
+  Status Reply(std::optional<std::string> text);
 
   // Called with every run that is accepted, until Unlisten; for those who follow the session.
   using Listener = std::function<void(const std::shared_ptr<HostedRun>&)>;
   uint64_t Listen(Listener listener);
   void Unlisten(uint64_t key) { listeners_.erase(key); }
+
+  // What it adds to those of its Python.
+  installer::SessionPackages& packages() { return *packages_; }
+  // Functions of its client; null where code cannot call the host.
+  SessionTools* tools() const { return tools_.get(); }
+
+  // For the service that runs code (run_service.h).
+  void Keep(const std::shared_ptr<HostedRun>& run);
+  void Announce(const std::shared_ptr<HostedRun>& run);
+  void NoteEnd(const RunResult& result);
+  void ForgetOldRuns();
+  async::TaskGroup& tasks() { return tasks_; }
 
   // Takes no more runs and cancels the one that is on. HostedSessions does the rest.
   void Stop(std::string because);
@@ -76,16 +81,6 @@ class HostedSession {
   const Status& ended() const { return ended_; }
 
  private:
-  // What a run that never had its turn ends with.
-  RunResult Cancelled(const std::string& run) const;
-  // Lets it run; nobody knows of it yet.
-  void Begin(const std::shared_ptr<HostedRun>& run, RunWish wish, Quota::Share share, std::string code_sha256);
-  void Announce(const std::shared_ptr<HostedRun>& run);
-  async::Task<void> Execute(std::shared_ptr<HostedRun> run, RunWish wish, Quota::Share share, std::string code_sha256);
-  async::Task<Answer<std::shared_ptr<HostedRun>>> FindRepeated(const RunWish& wish);
-  async::Task<void> TellRegistry(HostedRun& run);
-  void Forget();
-
   Hub& hub_;
   const SessionSpec spec_;
   const std::string owner_;
@@ -96,7 +91,8 @@ class HostedSession {
   std::deque<std::string> order_;  // of runs_, oldest first
   std::map<uint64_t, Listener> listeners_;
   uint64_t last_listener_ = 0;
-  HostedRun* running_ = nullptr;
+  std::shared_ptr<installer::SessionPackages> packages_;
+  std::shared_ptr<SessionTools> tools_;
   bool lost_ = false;
   Status ended_;
   async::TaskGroup tasks_;

@@ -1,9 +1,15 @@
 #include "server/hosted_sessions.h"
 
+#include "async/caught.h"
+
 #include <nlohmann/json.hpp>
 
 #include "base/scope_exit.h"
+#include "engine/engine.h"
+#include "registry/registry.h"
 #include "server/answer.h"
+#include "server/log.h"
+#include "server/metrics.h"
 
 namespace cella::server {
 namespace {
@@ -26,30 +32,35 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   }
   auto share = hub.quota.TakeSession(owner, spec.policy.limits.memory.value);
   if (!share) co_return std::unexpected(std::move(share.error()));
-  session::Engine* engine = hub.engines.Find(spec.executor);
+  engine::Engine* engine = hub.engines.Find(spec.executor);
   if (engine == nullptr) co_return Forbidden(fmt::format("executor: '{}' is not allowed", ToString(spec.executor)));
   ++opening_;
   ScopeExit opened([this] { --opening_; });
   const async::TimePoint start = async::Clock::now();
 
   session::SessionOptions options;
-  options.request.policy = spec.policy;
-  options.request.preload = spec.preload;
-  options.request.checkpoint = spec.checkpoint;
+  options.guest = spec;
+  auto packages = std::make_shared<installer::SessionPackages>(hub.packages, spec.policy, spec.deps, spec.runtime_deps);
+  if (spec.executor == ExecutorKind::kSandbox) options.spaces[run::kPackagesSpace] = packages;
+  std::shared_ptr<SessionTools> tools;
+  if (spec.executor == ExecutorKind::kSandbox) {
+    tools = std::make_shared<SessionTools>(hub.loop);
+    options.spaces[SessionTools::kSpace] = tools;
+  }
   options.queue = hub.config.sessions.max_queued_runs + 1;
-  options.idle_timeout = spec.idle_timeout;
-  options.max_lifetime = spec.max_lifetime;
+  options.max_cpu_time = hub.config.maxima.policy.limits.cpu_time.value;
   auto session = co_await session::Session::Open(hub.loop, *engine->executor, std::move(options));
   if (!session) co_return Refused(session.error());
   hub.metrics.SessionOpened(async::Clock::now() - start);
 
-  session::NewSession row;
+  registry::NewSession row;
   row.id = (*session)->id();
   row.owner = owner;
   row.name = spec.name;
   row.labels = LabelsOf(spec);
   row.executor = ToString(spec.executor);
-  auto hosted = std::make_shared<HostedSession>(hub, std::move(spec), owner, std::move(*share), std::move(*session));
+  auto hosted = std::make_shared<HostedSession>(hub, std::move(spec), owner, std::move(*share), std::move(*session),
+                                                std::move(packages), std::move(tools));
   auto stored = co_await hub.registry.SessionOpened(std::move(row));
   if (!stored || closing_) {
     hosted->Stop("it could not be kept");
@@ -65,11 +76,11 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
                  {"client", owner},
                  {"executor", ToString(hosted->spec().executor)},
                  {"took_ms", took.count()}});
-  session::AuditEntry entry;
+  registry::AuditEntry entry;
   entry.who = owner;
   entry.action = "session.open";
   entry.session = hosted->id();
-  (void)co_await hub.registry.Audit(std::move(entry), session::Until::kQueued);
+  (void)co_await hub.registry.Audit(std::move(entry), registry::Until::kQueued);
   co_return hosted;
 }
 
@@ -95,10 +106,17 @@ std::vector<std::shared_ptr<HostedSession>> HostedSessions::All() const {
   return all;
 }
 
+void HostedSessions::Retire(std::unique_ptr<session::Session> session, Quota::Share share) {
+  auto close = [](std::unique_ptr<session::Session> alone, Quota::Share) -> async::Task<void> {
+    co_await alone->Close();
+  };
+  tending_.Add(close(std::move(session), std::move(share)));
+}
+
 async::Task<void> HostedSessions::Close(std::string because) {
   closing_ = true;
   for (const auto& session : All()) session->Stop(because);
-  co_await tending_.Join();
+  (void)co_await async::Caught(tending_.Join());
 }
 
 }  // namespace cella::server

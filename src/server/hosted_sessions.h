@@ -24,6 +24,9 @@ class HostedSessions {
   std::vector<std::shared_ptr<HostedSession>> All() const;
   size_t size() const { return sessions_.size(); }
 
+  // Closes a session that was opened for one run, in the background; its share is given back afterwards.
+  void Retire(std::unique_ptr<session::Session> session, Quota::Share share);
+
   // Stops all of them, waits until they are gone.
   async::Task<void> Close(std::string because);
 

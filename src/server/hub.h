@@ -1,40 +1,53 @@
 // What the operations of the API work with: one value that refers to the parts of a running server. Lives on the loop.
+// Only declarations: a file includes what it uses of them.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "async/blocking_pool.h"
 #include "async/task.h"
-#include "language/table.h"
+#include "cella/policy.h"
 #include "server/config.h"
-#include "server/log.h"
-#include "server/metrics.h"
-#include "server/quota.h"
-#include "session/engine.h"
-#include "session/registry.h"
+
+namespace cella::engine {
+struct Engine;
+}
+namespace cella::installer {
+class PackageService;
+}
+namespace cella::registry {
+class Registry;
+}
 
 namespace cella::server {
 
 class HostedSessions;
+class Log;
+class Metrics;
+class Quota;
 
 // An executor of each kind that the configuration allows; absent: it does not.
 struct Engines {
-  std::unique_ptr<session::Engine> sandbox;
-  std::unique_ptr<session::Engine> local;
+  Engines();
+  ~Engines();
+  std::unique_ptr<engine::Engine> by_kind[kExecutorCount];
 
-  session::Engine* Find(ExecutorKind kind) const { return kind == ExecutorKind::kLocal ? local.get() : sandbox.get(); }
+  engine::Engine* Find(ExecutorKind kind) const { return by_kind[IndexOf(kind)].get(); }
 };
 
 struct Hub {
   async::Loop& loop;
   const Config& config;
   Engines& engines;
-  session::Registry& registry;
+  registry::Registry& registry;
   Quota& quota;
   Metrics& metrics;
   Log& log;
   HostedSessions& sessions;
+  async::BlockingPool& work;  // reads large bodies and renders large results: nothing that waits
+  installer::PackageService& packages;
   std::function<size_t()> connections;  // that are open
   bool draining = false;
 

@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 
 #include "http/address.h"
-#include "server/names.h"
+#include "policy/names.h"
 
 namespace cella::server {
 
@@ -29,12 +29,13 @@ Result<ListenAddress> ParseListenAddress(std::string_view text) {
   TRY(http::Address address, http::ParseAddress(text));
   if (address.is_unix()) {
     if (address.path.starts_with('/')) return ListenAddress{.path = std::move(address.path), .host = "", .port = 0};
-    return Err(ErrorCode::kInvalid, "'{}' is not an address: a Unix socket is unix:/absolute/path", Shown(text));
+    return Err(ErrorCode::kInvalid, "'{}' is not an address: a Unix socket is unix:/absolute/path",
+               policy::Shown(text));
   }
   std::string host = address.host == "localhost" ? "localhost" : CanonicalAddress(address.host);
   if (host.empty() || text.starts_with(':')) {
-    return Err(ErrorCode::kInvalid, "'{}' is not an address to listen on: {} (names are not looked up)", Shown(text),
-               kForms);
+    return Err(ErrorCode::kInvalid, "'{}' is not an address to listen on: {} (names are not looked up)",
+               policy::Shown(text), kForms);
   }
   return ListenAddress{.path = "", .host = std::move(host), .port = address.port};
 }

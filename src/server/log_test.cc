@@ -35,7 +35,7 @@ class LogTest : public testing::Test {
   UniqueFd read_, write_;
 };
 
-TEST_F(LogTest, WritesOneJsonObjectALine) {
+TEST_F(LogTest, WritesOneJsonObjectPerLine) {
   Log log(LogLevel::kInfo, LogFormat::kAuto, write_.get());
   log.Write(LogLevel::kInfo, "session.opened", "session opened",
             {{"client", "a\n\"b\""}, {"took_ms", 1.5}, {"runs", int64_t{3}}, {"name", ""}});
@@ -50,7 +50,7 @@ TEST_F(LogTest, WritesOneJsonObjectALine) {
   EXPECT_FALSE(json.contains("name"));
 }
 
-TEST_F(LogTest, LeavesOutWhatIsLessImportant) {
+TEST_F(LogTest, OmitsMessagesBelowTheLevel) {
   Log log(LogLevel::kWarning, LogFormat::kJson, write_.get());
   log.Write(LogLevel::kInfo, "a", "a");
   EXPECT_EQ(Written(), "");
@@ -64,13 +64,13 @@ TEST_F(LogTest, TextStaysOneLineAndHasNoControlCharacters) {
   EXPECT_EQ(Written(), "warning: refused client=x  [2Jy\n");
 }
 
-TEST_F(LogTest, BytesThatAreNotTextMakeNoBrokenJson) {
+TEST_F(LogTest, InvalidUtf8GivesValidJson) {
   Log log(LogLevel::kInfo, LogFormat::kJson, write_.get());
   log.Write(LogLevel::kInfo, "a", "\xff\xfe");
   EXPECT_FALSE(Json::parse(Written(), nullptr, false).is_discarded());
 }
 
-TEST_F(LogTest, LongTextsAreClippedAndTheLineIsStillJson) {
+TEST_F(LogTest, LongTextsAreClippedAndTheLineIsValidJson) {
   Log log(LogLevel::kInfo, LogFormat::kJson, write_.get());
   const std::string text(100'000, '\x01');
   log.Write(LogLevel::kInfo, "a", text, {{"x", text}, {"y", text}});
@@ -79,7 +79,7 @@ TEST_F(LogTest, LongTextsAreClippedAndTheLineIsStillJson) {
   EXPECT_EQ(Json::parse(line)["event"], "a");
 }
 
-TEST_F(LogTest, NeverWaitsForAReaderAndTellsWhatWasDropped) {
+TEST_F(LogTest, DropsMessagesWithoutAReaderAndReportsTheCount) {
   Log log(LogLevel::kInfo, LogFormat::kJson, write_.get());
   // The end that we write to blocks like an ordinary one: a log that waited would hang here.
   ASSERT_EQ(fcntl(write_.get(), F_SETFL, 0), 0);

@@ -43,6 +43,11 @@ void Metrics::Answered(int status) {
   if (status == 429) ++refused_quota_;
 }
 
+void Metrics::LoopLagged(std::chrono::nanoseconds lag) {
+  loop_lag_.Add(lag);
+  longest_lag_ = std::max(longest_lag_, lag);
+}
+
 std::string Metrics::Render(const Gauges& gauges) const {
   std::string out;
   Line(&out, "cella_sessions", "gauge", "Sessions that are alive.", gauges.sessions);
@@ -51,7 +56,7 @@ std::string Metrics::Render(const Gauges& gauges) const {
   Line(&out, "cella_runs_queued", "gauge", "Runs that wait for the one before them.", gauges.queued);
   Line(&out, "cella_connections", "gauge", "Open connections.", gauges.connections);
   Line(&out, "cella_zygotes", "gauge", "Warm interpreters that sessions are forked from.", gauges.ready.zygotes);
-  Line(&out, "cella_pooled_shells", "gauge", "Empty jails made ahead of demand.", gauges.ready.shells);
+  Line(&out, "cella_pooled_shells", "gauge", "Empty jails made ahead of demand.", gauges.ready.jails);
   Line(&out, "cella_pooled_sessions", "gauge", "Whole sessions made ahead of demand.", gauges.ready.parked);
   Line(&out, "cella_session_memory_bytes", "gauge", "Memory charged to all sessions.", gauges.memory);
   Line(&out, "cella_registry_failures_total", "counter", "Writes to the registry that failed.",
@@ -66,6 +71,9 @@ std::string Metrics::Render(const Gauges& gauges) const {
   }
   session_start_.Render("cella_session_start_seconds", "From a request to an open session.", &out);
   run_.Render("cella_run_seconds", "From acceptance to the end of a run.", &out);
+  loop_lag_.Render("cella_loop_lag_seconds", "How late the loop continues a task that slept.", &out);
+  Line(&out, "cella_loop_lag_seconds_max", "gauge", "The longest of these since the start.",
+       std::chrono::duration<double>(longest_lag_).count());
   return out;
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cella/outcome.h"
-#include "executor/executor.h"
+#include "run/executor.h"
 
 namespace cella::server {
 
@@ -30,13 +30,15 @@ class Metrics {
   void RunAccepted() { ++runs_accepted_; }
   void RunEnded(RunStatus status, std::chrono::nanoseconds took);
   void Answered(int status);
+  // How much later than planned the loop continued a task that only slept.
+  void LoopLagged(std::chrono::nanoseconds lag);
 
   // What others count.
   struct Gauges {
     size_t sessions = 0;
     size_t queued = 0;
     size_t connections = 0;
-    executor::Readiness ready;
+    run::Readiness ready;
     uint64_t memory = 0;  // charged to sessions
     uint64_t registry_failures = 0;
   };
@@ -47,7 +49,8 @@ class Metrics {
   uint64_t runs_accepted_ = 0;
   std::array<uint64_t, kStatuses> runs_ = {};
   uint64_t refused_auth_ = 0, refused_quota_ = 0;
-  Histogram session_start_, run_;
+  Histogram session_start_, run_, loop_lag_;
+  std::chrono::nanoseconds longest_lag_{0};
 };
 
 }  // namespace cella::server

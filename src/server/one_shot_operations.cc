@@ -2,109 +2,73 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "async/caught.h"
 #include "async/deadline.h"
 #include "async/gate.h"
-#include "os/io.h"
+#include "policy/names.h"
 #include "server/admission.h"
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
 #include "server/json_input.h"
-#include "server/names.h"
 #include "server/operations.h"
-#include "server/policy_document.h"
-#include "server/run_record.h"
+#include "server/quota.h"
+#include "server/render.h"
 #include "server/run_request.h"
-#include "session/capped_sink.h"
-#include "session/fold.h"
-#include "session/json.h"
-#include "session/rejected.h"
+#include "server/run_service.h"
 
 namespace cella::server {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
+using Body = nlohmann::json;
 
 constexpr size_t kMaxSnippets = 10'000;
 constexpr uint64_t kMaxConcurrency = 64;
+constexpr int kTooManyRequests = 429;
 
 // Takes "policy" out of a body, if it is there.
-Answer<SessionSpec> TakeSpec(Json* body, const Hub& hub, const std::string& client) {
-  PolicyDocument document;
+Answer<SessionSpec> TakeSpec(Body* body, const Hub& hub, const std::string& client) {
+  policy::Request request;
   if (auto found = body->find("policy"); found != body->end()) {
     if (!found->is_object()) return Invalid("policy: an object is expected");
-    auto read = ReadPolicyDocument(*found);
+    auto read = ReadPolicy(*found);
     if (!read) return std::unexpected(std::move(read.error()));
-    document = std::move(*read);
+    request = std::move(*read);
     body->erase(found);
   }
-  return Admit(document, hub.config, client);
-}
-
-// A program of its own, as `cella run` starts one.
-async::Task<RunResult> RunProgram(const Hub& hub, const SessionSpec& spec, RunWish& wish, async::Event& cancel) {
-  session::ResultFold fold(session::NewRunId());
-  session::CappedSink capped(fold, spec.policy.limits.output.value);
-  Result<Outcome> outcome = Err(ErrorCode::kUnsupported, "this executor is not allowed here");
-  if (session::Engine* engine = hub.engines.Find(spec.executor)) {
-    executor::RunRequest request;
-    request.block = std::move(wish.blocks.front());
-    request.policy = spec.policy;
-    if (wish.timeout) request.policy.limits.timeout = {*wish.timeout, true};
-    request.list_files = true;
-    outcome = Outcome{};
-    if (wish.stdin_text) {
-      auto text = os::MakeMemfd("cella-stdin", std::as_bytes(std::span<const char>(*wish.stdin_text)));
-      if (text) {
-        request.standard_input = std::move(*text);
-      } else {
-        outcome = std::unexpected(std::move(text.error()));
-      }
-    }
-    if (outcome) outcome = co_await engine->executor->Run(std::move(request), capped, cancel);
-  }
-  co_await capped.Flush();
-  Event finished = FinishedEvent{outcome ? std::move(*outcome) : session::Rejected(outcome.error()), StateAfter::kNone};
-  (void)co_await fold.Emit(std::move(finished));
-  co_return fold.Take();
+  return Admit(request, hub.config, client);
 }
 
 async::Task<void> RunOnce(Hub& hub, Call& call) {
-  auto body = co_await call.exchange.ReadBody(hub.config.server.max_body);
-  if (!body) co_return;
-  auto json = ParseJsonObject(*body);
-  if (!json) co_return co_await Refuse(call.exchange, std::move(json.error()));
+  auto json = co_await ReadJsonBody(hub.work, call.exchange, hub.config.server.max_body);
+  if (!json) co_return;
   auto spec = TakeSpec(&*json, hub, call.client);
   if (!spec) co_return co_await Refuse(call.exchange, std::move(spec.error()));
-  auto wish = ReadRunWish(*json, hub.config);
-  if (!wish) co_return co_await Refuse(call.exchange, std::move(wish.error()));
-  if (hub.draining) co_return co_await Refuse(call.exchange, Draining());
-  if (wish->blocks.size() != 1) {
+  auto request = ReadRunRequest(*json, hub.config, RunKind::kOneProgram);
+  if (!request) co_return co_await Refuse(call.exchange, std::move(request.error()));
+  if (request->run.blocks.size() != 1) {
     co_return co_await Refuse(call.exchange, Invalid("blocks: one program is one block; use a session").error());
   }
-  auto share = hub.quota.TakeRun(call.client);
-  if (!share) co_return co_await Refuse(call.exchange, std::move(share.error()));
-  hub.metrics.RunAccepted();
-  const async::TimePoint start = async::Clock::now();
-  async::Event cancel(hub.loop);
+  run::StopSource stop(hub.loop);
   async::TaskGroup watching(hub.loop);
-  if (wish->cancel_on_disconnect) {
-    auto watch = [](http::Exchange& exchange, async::Event& event) -> async::Task<void> {
+  if (request->delivery.cancel_on_disconnect) {
+    auto watch = [](http::Exchange& exchange, run::StopSource& source) -> async::Task<void> {
       co_await exchange.Disconnected();
-      if (!exchange.is_connected()) event.Set();
+      if (!exchange.is_connected()) (void)source.Request(StopReason::kClientGone);
     };
-    watching.Add(watch(call.exchange, cancel));
+    watching.Add(watch(call.exchange, stop));
   }
-  const std::string hash = CodeHash(wish->blocks);
-  RunResult result = co_await RunProgram(hub, *spec, *wish, cancel);
+  auto ran = co_await async::Caught(RunAlone(hub, call.client, *spec, std::move(request->run), "run.once", stop));
   watching.Cancel();
-  co_await watching.Join();
-  hub.metrics.RunEnded(result.outcome.status, async::Clock::now() - start);
-  (void)co_await call.exchange.SendJson(200, session::ToJson(result));
-  co_await RecordRun(hub, "run.once", call.client, result, hash);
+  (void)co_await async::Caught(watching.Join());
+  Answer<RunResult> result = ran ? std::move(*ran) : Refused(ran.error());
+  if (!result) co_return co_await Refuse(call.exchange, std::move(result.error()));
+  const std::string text = co_await RenderResult(hub.work, *result);
+  (void)co_await call.exchange.SendJson(200, text);
 }
 
 struct Snippet {
-  RunWish wish;
+  RunSpec run;
   std::optional<std::string> expected;
 };
 
@@ -114,7 +78,7 @@ struct Batch {
   uint64_t concurrency = 2;
 };
 
-Answer<Batch> ReadBatch(Json body, const Hub& hub, const std::string& client) {
+Answer<Batch> ReadBatch(Body body, const Hub& hub, const std::string& client) {
   Batch batch;
   auto spec = TakeSpec(&body, hub, client);
   if (!spec) return std::unexpected(std::move(spec.error()));
@@ -126,14 +90,14 @@ Answer<Batch> ReadBatch(Json body, const Hub& hub, const std::string& client) {
       }
       batch.concurrency = value.get<uint64_t>();
     } else if (key != "snippets") {
-      return Invalid(UnknownKey(key, {"policy", "snippets", "concurrency"}));
+      return Invalid(policy::UnknownKey(key, {"policy", "snippets", "concurrency"}));
     }
   }
   auto snippets = body.find("snippets");
   if (snippets == body.end() || !snippets->is_array() || snippets->size() > kMaxSnippets) {
     return Invalid(fmt::format("snippets: a list of at most {} is needed", kMaxSnippets));
   }
-  for (Json& value : *snippets) {
+  for (Body& value : *snippets) {
     Snippet snippet;
     if (!value.is_object()) return Invalid("snippets: each is an object with 'code'");
     if (auto expected = value.find("expected"); expected != value.end()) {
@@ -141,9 +105,9 @@ Answer<Batch> ReadBatch(Json body, const Hub& hub, const std::string& client) {
       snippet.expected = expected->get<std::string>();
       value.erase(expected);
     }
-    auto wish = ReadRunWish(value, hub.config);
-    if (!wish) return std::unexpected(std::move(wish.error()));
-    snippet.wish = std::move(*wish);
+    auto request = ReadRunRequest(value, hub.config, RunKind::kAlone);
+    if (!request) return std::unexpected(std::move(request.error()));
+    snippet.run = std::move(request->run);
     batch.snippets.push_back(std::move(snippet));
   }
   return batch;
@@ -178,70 +142,57 @@ class BatchRunner {
       if (gone_) break;
       group.Add(RunOne(i, std::move(place)));
     }
-    co_await group.Join();
+    auto all = co_await async::Caught(group.Join());
     watching.Cancel();
-    co_await watching.Join();
-    if (!gone_) (void)co_await call_.exchange.End();
+    (void)co_await async::Caught(watching.Join());
+    // Without an end the client sees that results are missing.
+    if (!gone_ && all) (void)co_await call_.exchange.End();
   }
 
  private:
-  // Nobody is left who wants the results.
+  // No client is left for the results.
   async::Task<void> StopWhenGone() {
     co_await call_.exchange.Disconnected();
     if (call_.exchange.is_connected()) co_return;
     gone_ = true;
-    for (session::Session* session : on_) session->Cancel();
+    for (run::StopSource* stop : on_) (void)stop->Request(StopReason::kClientGone);
   }
 
   async::Task<void> RunOne(size_t index, async::Gate::Pass place) {
     Snippet& snippet = batch_.snippets[index];
-    nlohmann::ordered_json line = {{"index", index}};
-    auto result = co_await RunInJail(snippet.wish);
+    Json line = {{"index", index}};
+    auto result = co_await RunSnippet(snippet);
+    std::string text;
     if (result) {
       if (snippet.expected) {
         line["passed"] = result->outcome.status == RunStatus::kOk && SameOutput(result->stdout_text, *snippet.expected);
       }
-      line["result"] = nlohmann::ordered_json::parse(session::ToJson(*result));
+      text = ToText(line);
+      text.pop_back();
+      text += ",\"result\":" + co_await RenderResult(hub_.work, *result) + "}\n";
     } else {
-      const ApiError error = ToApiError(result.error());
-      line["error"] = {{"code", error.code}, {"message", error.message}};
+      line["error"] = {{"code", result.error().code}, {"message", result.error().message}};
+      text = ToText(line) + "\n";
     }
     snippet = {};
     auto turn = co_await writing_.Enter();
-    const std::string text = ToText(line) + "\n";
     auto written = co_await call_.exchange.Write(text);
     if (!written) gone_ = true;
   }
 
-  async::Task<Result<RunResult>> RunInJail(RunWish& wish) {
-    session::Engine* engine = hub_.engines.Find(batch_.spec.executor);
-    if (engine == nullptr) co_return Err(ErrorCode::kPermission, "this executor is not allowed here");
-    session::SessionOptions options;
-    options.request.policy = batch_.spec.policy;
-    options.request.preload = batch_.spec.preload;
-    options.request.checkpoint = language::CheckpointMode::kOff;
-    auto session = co_await session::Session::Open(hub_.loop, *engine->executor, std::move(options));
-    if (!session) co_return std::unexpected(std::move(session.error()));
-    if (gone_) {
-      co_await (*session)->Close();
-      co_return Err(ErrorCode::kClosed, "the client is gone");
+  // A quota that the batch's own runs have used up is waited for.
+  async::Task<Answer<RunResult>> RunSnippet(Snippet& snippet) {
+    for (;;) {
+      run::StopSource stop(hub_.loop);
+      on_.insert(&stop);
+      auto result = co_await RunAlone(hub_, call_.client, batch_.spec, snippet.run, "run.batch", stop);
+      on_.erase(&stop);
+      if (ended_) ended_->Set();
+      if (result || result.error().status != kTooManyRequests || on_.empty() || gone_) co_return result;
+      if (!ended_ || ended_->is_set()) ended_ = std::make_shared<async::Event>(hub_.loop);
+      auto ended = ended_;
+      (void)co_await ended->Wait();
     }
-    session::RunInput input;
-    input.blocks = std::move(wish.blocks);
-    input.timeout = wish.timeout;
-    input.stdin_text = std::move(wish.stdin_text);
-    const async::TimePoint start = async::Clock::now();
-    const std::string hash = CodeHash(input.blocks);
-    hub_.metrics.RunAccepted();
-    on_.insert(session->get());
-    auto result = co_await (*session)->Run(std::move(input));
-    on_.erase(session->get());
-    hub_.metrics.RunEnded(result ? result->outcome.status : RunStatus::kRejected, async::Clock::now() - start);
-    if (result) {
-      co_await RecordRun(hub_, "run.batch", call_.client, *result, hash);
-    }
-    co_await (*session)->Close();
-    co_return result;
   }
 
   Hub& hub_;
@@ -249,20 +200,21 @@ class BatchRunner {
   Batch batch_;
   async::Gate places_;
   async::Gate writing_;
-  std::set<session::Session*> on_;
+  std::set<run::StopSource*> on_;
+  std::shared_ptr<async::Event> ended_;  // set when one of its runs has ended
   bool gone_ = false;
 };
 
 async::Task<void> RunBatch(Hub& hub, Call& call) {
-  auto body = co_await call.exchange.ReadBody(hub.config.server.max_body);
-  if (!body) co_return;
-  auto json = ParseJsonObject(*body);
-  if (!json) co_return co_await Refuse(call.exchange, std::move(json.error()));
+  auto json = co_await ReadJsonBody(hub.work, call.exchange, hub.config.server.max_body);
+  if (!json) co_return;
   auto batch = ReadBatch(std::move(*json), hub, call.client);
   if (!batch) co_return co_await Refuse(call.exchange, std::move(batch.error()));
   if (hub.draining) co_return co_await Refuse(call.exchange, Draining());
-  auto share = hub.quota.TakeRun(call.client);
-  if (!share) co_return co_await Refuse(call.exchange, std::move(share.error()));
+  // The runs take their own shares; a client that may run nothing now is told before the stream begins.
+  if (auto share = hub.quota.TakeRun(call.client); !share) {
+    co_return co_await Refuse(call.exchange, std::move(share.error()));
+  }
   BatchRunner runner(hub, call, std::move(*batch));
   co_await runner.Run();
 }

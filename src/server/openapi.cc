@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "policy/describe.h"
 #include "server/answer.h"
-#include "server/policy_document.h"
 
 namespace cella::server {
 namespace {
@@ -50,20 +50,16 @@ Json RunSchema() {
         {"language", text},
         {"blocks",
          {{"type", "array"}, {"items", {{"type", "object"}, {"properties", {{"language", text}, {"code", text}}}}}}},
+        {"as", {{"type", "string"}, {"enum", {"cell", "program"}}}},
+        {"file", text},
+        {"args", {{"type", "array"}, {"items", text}}},
+        {"cwd", text},
         {"timeout", {{"type", {"number", "string"}}}},
         {"stdin", text},
         {"input", flag},
         {"wait", flag},
         {"idempotency_key", text},
         {"cancel_on_disconnect", flag}}}};
-}
-
-Json PolicySchema() {
-  Json properties = Json::object();
-  for (std::string_view key : PolicyDocumentKeys()) {
-    if (key.find('.') == std::string_view::npos) properties[std::string(key)] = Json::object();
-  }
-  return {{"type", "object"}, {"additionalProperties", false}, {"properties", std::move(properties)}};
 }
 
 Json ErrorSchema() {
@@ -75,7 +71,7 @@ Json ErrorSchema() {
 
 }  // namespace
 
-std::string DescribeApi(const Router& router) {
+std::string DescribeApi(const Router& router, const SessionSpec& maxima) {
   Json paths = Json::object();
   for (const Route& route : router.routes()) {
     Json parameters = Json::array();
@@ -106,7 +102,7 @@ std::string DescribeApi(const Router& router) {
       {"paths", std::move(paths)},
       {"components",
        {{"securitySchemes", {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}}}},
-        {"schemas", {{"Run", RunSchema()}, {"Policy", PolicySchema()}, {"Error", ErrorSchema()}}}}}};
+        {"schemas", {{"Run", RunSchema()}, {"Policy", policy::DescribeDocument(maxima)}, {"Error", ErrorSchema()}}}}}};
   return ToText(document);
 }
 

@@ -3,10 +3,12 @@
 
 #include <string>
 
+#include "cella/policy.h"
 #include "server/router.h"
 
 namespace cella::server {
 
-std::string DescribeApi(const Router& router);
+// `maxima`: the bounds of a policy.
+std::string DescribeApi(const Router& router, const SessionSpec& maxima);
 
 }  // namespace cella::server

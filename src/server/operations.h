@@ -24,6 +24,7 @@ class RouteAdder {
 void AddSessionOperations(Hub& hub, Router* router);
 void AddRunOperations(Hub& hub, Router* router);
 void AddGuestOperations(Hub& hub, Router* router);  // interrupt, reset, input, complete, inspect, checkpoints
+void AddDepsOperations(Hub& hub, Router* router);   // packages of a session
 void AddChannelOperations(Hub& hub, Router* router);
 void AddFileOperations(Hub& hub, Router* router);
 void AddOneShotOperations(Hub& hub, Router* router);  // run, batch

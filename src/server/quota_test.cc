@@ -19,13 +19,13 @@ class QuotaTest : public ::testing::Test {
   const Quota::TimePoint start_ = Quota::TimePoint() + 1000h;
 };
 
-TEST_F(QuotaTest, WithoutLimitsEverythingPasses) {
+TEST_F(QuotaTest, WithoutLimitsEverythingIsAdmitted) {
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(Request(start_));
   EXPECT_TRUE(quota_.TakeSession("a", std::numeric_limits<uint64_t>::max()));
   EXPECT_TRUE(quota_.TakeRun("a"));
 }
 
-TEST_F(QuotaTest, SessionsAreGivenBackWhenTheirShareGoes) {
+TEST_F(QuotaTest, DestroyedShareReleasesItsSession) {
   limits_.sessions = 2;
   auto one = quota_.TakeSession("a", 10);
   auto two = quota_.TakeSession("a", 10);
@@ -41,7 +41,7 @@ TEST_F(QuotaTest, SessionsAreGivenBackWhenTheirShareGoes) {
   EXPECT_TRUE(quota_.TakeSession("a", 10));
 }
 
-TEST_F(QuotaTest, AMovedShareIsGivenBackOnce) {
+TEST_F(QuotaTest, MovedShareIsReleasedOnce) {
   {
     Quota::Share outer;
     {
@@ -56,7 +56,7 @@ TEST_F(QuotaTest, AMovedShareIsGivenBackOnce) {
   EXPECT_EQ(quota_.UseOf("a"), Quota::Use());
 }
 
-TEST_F(QuotaTest, MemoryAddsUp) {
+TEST_F(QuotaTest, MemoryOfSessionsIsSummed) {
   limits_.memory = 100;
   auto one = quota_.TakeSession("a", 60);
   ASSERT_TRUE(one);
@@ -71,7 +71,7 @@ TEST_F(QuotaTest, MemoryAddsUp) {
   EXPECT_EQ(quota_.UseOf("a").sessions, 2u);
 }
 
-TEST_F(QuotaTest, RunsAtOnceAreCounted) {
+TEST_F(QuotaTest, ConcurrentRunsAreCounted) {
   limits_.concurrent_runs = 1;
   auto one = quota_.TakeRun("a");
   ASSERT_TRUE(one);
@@ -82,7 +82,7 @@ TEST_F(QuotaTest, RunsAtOnceAreCounted) {
   EXPECT_TRUE(quota_.TakeRun("a"));
 }
 
-TEST_F(QuotaTest, ABurstPassesAndThenTheRateHolds) {
+TEST_F(QuotaTest, AdmitsABurstThenLimitsTheRate) {
   limits_.requests_per_second = 10;
   limits_.burst = 3;
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Request(start_));
@@ -103,7 +103,7 @@ TEST_F(QuotaTest, ABurstPassesAndThenTheRateHolds) {
   EXPECT_NEAR(passed, 3 + 100, 1);
 }
 
-TEST_F(QuotaTest, WithoutABurstASecondOfRequestsMayComeAtOnce) {
+TEST_F(QuotaTest, DefaultBurstIsOneSecondOfRequests) {
   limits_.requests_per_second = 2.5;
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(Request(start_));
   EXPECT_FALSE(Request(start_));
@@ -114,7 +114,7 @@ TEST_F(QuotaTest, WithoutABurstASecondOfRequestsMayComeAtOnce) {
   EXPECT_EQ(refused.error().retry_after, 10s);
 }
 
-TEST_F(QuotaTest, AnOlderTimeNeitherGivesNorTakes) {
+TEST_F(QuotaTest, OlderTimestampChangesNothing) {
   limits_.requests_per_second = 1;
   limits_.burst = 2;
   EXPECT_TRUE(Request(start_));

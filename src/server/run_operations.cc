@@ -3,11 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "async/deadline.h"
+#include "registry/registry.h"
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
 #include "server/json_input.h"
 #include "server/operations.h"
 #include "server/run_request.h"
+#include "server/run_service.h"
 #include "server/run_stream.h"
 
 namespace cella::server {
@@ -42,13 +44,13 @@ async::Task<void> AnswerResult(Hub& hub, const HostedRun& run, Call& call) {
   (void)co_await call.exchange.SendJson(200, (*record)->result);
 }
 
-async::Task<void> AnswerWhenEnded(Hub& hub, HostedSession& session, const std::shared_ptr<HostedRun>& run, Call& call,
+async::Task<void> AnswerWhenEnded(Hub& hub, const std::shared_ptr<HostedRun>& run, Call& call,
                                   bool cancel_on_disconnect) {
   HostedRun::Waiter waiter(*run);
   if (cancel_on_disconnect) {
     auto first = co_await async::FirstOf(run->Ended(), call.exchange.Disconnected());
     if (first.index() == 1) {
-      session.Cancel(*run);
+      (void)run->Stop(StopReason::kClientGone);
       co_return;
     }
   } else {
@@ -60,30 +62,28 @@ async::Task<void> AnswerWhenEnded(Hub& hub, HostedSession& session, const std::s
 async::Task<void> Start(Hub& hub, Call& call) {
   auto session = hub.sessions.Find(call.parameters[0], call.client);
   if (!session) co_return co_await Refuse(call.exchange, std::move(session.error()));
-  auto body = co_await call.exchange.ReadBody(hub.config.server.max_body);
-  if (!body) co_return;
-  auto json = ParseJsonObject(*body);
-  if (!json) co_return co_await Refuse(call.exchange, std::move(json.error()));
-  auto wish = ReadRunWish(*json, hub.config);
-  if (!wish) co_return co_await Refuse(call.exchange, std::move(wish.error()));
-  const bool wait = wish->wait;
-  const bool cancel_on_disconnect = wish->cancel_on_disconnect;
-  auto run = co_await (*session)->Start(std::move(*wish));
+  auto json = co_await ReadJsonBody(hub.work, call.exchange, hub.config.server.max_body);
+  if (!json) co_return;
+  auto request = ReadRunRequest(*json, hub.config);
+  if (!request) co_return co_await Refuse(call.exchange, std::move(request.error()));
+  const bool wait = request->delivery.wait;
+  const bool cancel_on_disconnect = request->delivery.cancel_on_disconnect;
+  auto run = co_await StartRun(hub, **session, std::move(request->run), std::move(request->delivery));
   if (!run) co_return co_await Refuse(call.exchange, std::move(run.error()));
   const StreamFormat format = WantedFormat(call.exchange.request());
   if (format != StreamFormat::kNone && (*run)->is_stored()) {
     co_await Refuse(call.exchange, EventsAreGone());
   } else if (format != StreamFormat::kNone) {
     bool whole = co_await StreamEvents(call.exchange, **run, std::nullopt, format);
-    if (!whole && cancel_on_disconnect) (*session)->Cancel(**run);
+    if (!whole && cancel_on_disconnect) (void)(*run)->Stop(StopReason::kClientGone);
   } else if (wait) {
-    co_await AnswerWhenEnded(hub, **session, *run, call, cancel_on_disconnect);
+    co_await AnswerWhenEnded(hub, *run, call, cancel_on_disconnect);
   } else {
     co_await AnswerJson(call.exchange, 202, {{"id", (*run)->id()}, {"session", (*session)->id()}});
   }
 }
 
-Json Describe(const session::RunRecord& record) {
+Json Describe(const registry::RunRecord& record) {
   Json json;
   json["id"] = record.id;
   json["session"] = record.session;
@@ -97,12 +97,12 @@ Json Describe(const session::RunRecord& record) {
 
 async::Task<void> List(Hub& hub, Call& call) {
   const std::string id(call.parameters[0]);
-  session::PageQuery query;
+  registry::PageQuery query;
   query.after = call.exchange.request().parameter("after").value_or("");
   if (auto text = call.exchange.request().parameter("limit")) {
     auto limit = Number(*text, "limit");
     if (!limit) co_return co_await Refuse(call.exchange, std::move(limit.error()));
-    query.limit = std::clamp<size_t>(*limit, 1, session::kMaxPage);
+    query.limit = std::clamp<size_t>(*limit, 1, registry::kMaxPage);
   }
   auto known = co_await hub.registry.FindSession(id);
   if (!known) co_return co_await Refuse(call.exchange, ToApiError(known.error()));
@@ -113,7 +113,7 @@ async::Task<void> List(Hub& hub, Call& call) {
   if (!page) co_return co_await Refuse(call.exchange, ToApiError(page.error()));
   Json runs = Json::array();
   auto live = hub.sessions.Find(id, call.client);
-  for (session::RunRecord& record : page->items) {
+  for (registry::RunRecord& record : page->items) {
     auto run = live ? (*live)->FindRun(record.id) : nullptr;
     if (run && run->phase() == HostedRun::Phase::kRunning) record.status = "running";
     runs.push_back(Describe(record));
@@ -135,7 +135,7 @@ LiveRun FindLive(const Hub& hub, const Call& call) {
 }
 
 // Of the registry, if it belongs to who asks.
-async::Task<Answer<session::RunRecord>> FindStored(Hub& hub, const Call& call) {
+async::Task<Answer<registry::RunRecord>> FindStored(Hub& hub, const Call& call) {
   const std::string session(call.parameters[0]);
   auto record = co_await hub.registry.FindRun(std::string(call.parameters[1]));
   if (!record) co_return Refused(record.error());
@@ -193,7 +193,7 @@ async::Task<void> Events(Hub& hub, Call& call) {
   auto events = co_await hub.registry.ListEvents(record->id, after ? *after + 1 : 0);
   if (!events) co_return co_await Refuse(call.exchange, ToApiError(events.error()));
   std::string lines;
-  for (const session::EventRecord& event : *events) {
+  for (const registry::EventRecord& event : *events) {
     lines += format == StreamFormat::kSse ? ToSse(event.event) : event.event + "\n";
   }
   (void)co_await call.exchange.Send(
@@ -228,16 +228,28 @@ async::Task<void> Output(Hub& hub, Call& call) {
                                     *bytes);
 }
 
-async::Task<void> Cancel(Hub& hub, Call& call) {
+// `word` tells in the answer whether the request was accepted.
+async::Task<void> Stop(Hub& hub, Call& call, StopReason reason, std::string_view word) {
   LiveRun live = FindLive(hub, call);
   if (live.run) {
-    const bool cancelled = live.session->Cancel(*live.run);
-    co_return co_await AnswerJson(call.exchange, cancelled ? 202 : 200,
-                                  {{"id", live.run->id()}, {"cancelled", cancelled}});
+    (void)live.run->Stop(reason);
+    const bool ended = live.run->phase() == HostedRun::Phase::kEnded;
+    co_return co_await AnswerJson(call.exchange, ended ? 200 : 202, {{"id", live.run->id()}, {word, !ended}});
   }
   auto record = co_await FindStored(hub, call);
   if (!record) co_return co_await Refuse(call.exchange, std::move(record.error()));
-  co_await AnswerJson(call.exchange, 200, {{"id", record->id}, {"cancelled", false}});
+  co_await AnswerJson(call.exchange, 200, {{"id", record->id}, {word, false}});
+}
+
+async::Task<void> Cancel(Hub& hub, Call& call) { return Stop(hub, call, StopReason::kCancel, "cancelled"); }
+
+async::Task<void> Interrupt(Hub& hub, Call& call) {
+  LiveRun live = FindLive(hub, call);
+  if (live.run) {
+    const bool interrupted = live.run->Stop(StopReason::kInterrupt);
+    co_return co_await AnswerJson(call.exchange, 200, {{"id", live.run->id()}, {"interrupted", interrupted}});
+  }
+  co_return co_await Stop(hub, call, StopReason::kInterrupt, "interrupted");
 }
 
 }  // namespace
@@ -250,6 +262,8 @@ void AddRunOperations(Hub& hub, Router* router) {
   add("GET", "/v1/sessions/{id}/runs/{run}/events", "Follow the events of a run, after=N resumes", Events);
   add("GET", "/v1/sessions/{id}/runs/{run}/output", "Page through all that a run wrote", Output);
   add("POST", "/v1/sessions/{id}/runs/{run}/cancel", "Cancel a run that waits or is on", Cancel);
+  add("POST", "/v1/sessions/{id}/runs/{run}/interrupt", "Interrupt a run that waits or is on; state is kept",
+      Interrupt);
 }
 
 }  // namespace cella::server

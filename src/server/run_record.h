@@ -8,13 +8,15 @@
 
 #include "async/task.h"
 #include "cella/outcome.h"
-#include "language/plan.h"
+#include "cella/run.h"
 #include "server/hub.h"
 
 namespace cella::server {
 
 // Of all blocks in order, with their languages.
-std::string CodeHash(const std::vector<language::Block>& blocks);
+std::string CodeHash(const std::vector<Block>& blocks);
+// The same, of much code on the pool. The blocks are borrowed.
+async::Task<std::string> HashCode(async::BlockingPool& pool, const std::vector<Block>& blocks);
 
 // `action` is the audit's: "run", "run.once", "run.batch".
 async::Task<void> RecordRun(Hub& hub, std::string_view action, std::string_view who, const RunResult& result,

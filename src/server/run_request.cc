@@ -1,9 +1,11 @@
 #include "server/run_request.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "policy/names.h"
+#include "policy/read.h"
 #include "server/json_input.h"
-#include "server/names.h"
 
 namespace cella::server {
 namespace {
@@ -12,6 +14,12 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxBlocks = 100;
 constexpr size_t kMaxKey = 200;
+constexpr std::string_view kIdPrefix = "run_";
+constexpr size_t kLeastId = 16;
+constexpr size_t kMaxId = 64;
+constexpr size_t kMaxArgs = 1000;
+constexpr size_t kMaxArgBytes = 100'000;
+constexpr size_t kMaxPath = 4096;
 
 Answer<std::string> Text(const Json& value, std::string_view key) {
   if (!value.is_string()) return Invalid(fmt::format("{}: text is expected", key));
@@ -23,12 +31,12 @@ Answer<bool> Switch(const Json& value, std::string_view key) {
   return value.get<bool>();
 }
 
-Answer<language::Block> ReadBlock(const Json& value) {
+Answer<Block> ReadBlock(const Json& value) {
   if (!value.is_object()) return Invalid("blocks: each is an object with 'code' and 'language'");
-  language::Block block;
+  Block block;
   bool has_code = false;
   for (const auto& [key, part] : value.items()) {
-    if (key != "code" && key != "language") return Invalid("blocks: " + UnknownKey(key, {"code", "language"}));
+    if (key != "code" && key != "language") return Invalid("blocks: " + policy::UnknownKey(key, {"code", "language"}));
     auto text = Text(part, "blocks." + key);
     if (!text) return std::unexpected(std::move(text.error()));
     (key == "code" ? block.code : block.language) = std::move(*text);
@@ -40,40 +48,106 @@ Answer<language::Block> ReadBlock(const Json& value) {
 
 class Reader {
  public:
-  explicit Reader(const Config& config) : config_(config) {}
+  Reader(const Config& config, RunKind kind) : config_(config), kind_(kind) {}
 
-  Answer<RunWish> Read(const Json& body) {
+  Answer<RunRequest> Read(const Json& body) {
     for (const auto& [key, value] : body.items()) {
       if (value.is_null()) continue;
       auto read = ReadKey(key, value);
       if (!read) return std::unexpected(std::move(read.error()));
     }
-    if (code_ && !wish_.blocks.empty()) return Invalid("either 'code' or 'blocks', not both");
-    if (code_) wish_.blocks = {{language_.value_or(""), std::move(*code_)}};
-    if (wish_.blocks.empty()) return Invalid("a run needs 'code' (text) or 'blocks'");
-    return std::move(wish_);
+    if (code_ && !request_.run.blocks.empty()) return Invalid("either 'code' or 'blocks', not both");
+    if (auto checked = CheckProgram(); !checked) return std::unexpected(std::move(checked.error()));
+    if (code_) request_.run.blocks = {{language_.value_or(""), std::move(*code_)}};
+    if (request_.run.blocks.empty()) return Invalid("a run needs 'code' (text) or 'blocks'");
+    return std::move(request_);
   }
 
  private:
   Answer<void> ReadKey(const std::string& key, const Json& value) {
-    static const std::vector<std::string_view> kKeys = {
-        "code", "language", "blocks", "timeout", "stdin", "input", "wait", "idempotency_key", "cancel_on_disconnect"};
+    static const std::vector<std::string_view> kOnlyOfSessions = {"id", "input", "wait", "idempotency_key"};
+    if (kind_ != RunKind::kOfSession && std::ranges::find(kOnlyOfSessions, key) != kOnlyOfSessions.end()) {
+      return Invalid(fmt::format("{}: only a run of a session has it", key));
+    }
+    static const std::vector<std::string_view> kKeys = {"id",
+                                                        "code",
+                                                        "language",
+                                                        "blocks",
+                                                        "as",
+                                                        "file",
+                                                        "args",
+                                                        "cwd",
+                                                        "timeout",
+                                                        "stdin",
+                                                        "input",
+                                                        "wait",
+                                                        "idempotency_key",
+                                                        "cancel_on_disconnect"};
     if (key == "code") return Take(Text(value, key), &code_);
     if (key == "language") return Take(Text(value, key), &language_);
-    if (key == "stdin") return Take(Text(value, key), &wish_.stdin_text);
-    if (key == "input") return Take(Switch(value, key), &wish_.answers_input);
-    if (key == "wait") return Take(Switch(value, key), &wish_.wait);
-    if (key == "cancel_on_disconnect") return Take(Switch(value, key), &wish_.cancel_on_disconnect);
+    if (key == "stdin") return Take(Text(value, key), &request_.run.stdin_text);
+    if (key == "input") return Take(Switch(value, key), &request_.run.answers_input);
+    if (key == "wait") return Take(Switch(value, key), &request_.delivery.wait);
+    if (key == "cancel_on_disconnect") return Take(Switch(value, key), &request_.delivery.cancel_on_disconnect);
     if (key == "timeout") return ReadTimeout(value);
+    if (key == "as") return ReadAs(value);
+    if (key == "file") return Take(Text(value, key), &request_.run.file);
+    if (key == "cwd") return Take(Text(value, key), &request_.run.cwd);
+    if (key == "args") return ReadArgs(value);
+    if (key == "id") return ReadId(value);
     if (key == "blocks") return ReadBlocks(value);
     if (key == "idempotency_key") {
       auto text = Text(value, key);
       if (text && (text->empty() || text->size() > kMaxKey)) {
         return Invalid(fmt::format("idempotency_key: 1 to {} bytes", kMaxKey));
       }
-      return Take(std::move(text), &wish_.idempotency_key);
+      return Take(std::move(text), &request_.delivery.idempotency_key);
     }
-    return Invalid(UnknownKey(key, kKeys));
+    return Invalid(policy::UnknownKey(key, kKeys));
+  }
+
+  Answer<void> ReadAs(const Json& value) {
+    auto text = Text(value, "as");
+    if (!text) return std::unexpected(std::move(text.error()));
+    if (*text != "cell" && *text != "program") return Invalid("as: 'cell' or 'program' is expected");
+    request_.run.as = *text == "program" ? RunAs::kProgram : RunAs::kCell;
+    as_ = std::move(*text);
+    return {};
+  }
+
+  Answer<void> ReadArgs(const Json& value) {
+    if (!value.is_array() || value.size() > kMaxArgs) {
+      return Invalid(fmt::format("args: a list of at most {} texts is expected", kMaxArgs));
+    }
+    size_t bytes = 0;
+    for (const Json& part : value) {
+      if (!part.is_string()) return Invalid("args: each is text");
+      request_.run.args.push_back(part.get<std::string>());
+      bytes += request_.run.args.back().size();
+      if (bytes > kMaxArgBytes) return Invalid(fmt::format("args: at most {} bytes together", kMaxArgBytes));
+    }
+    return {};
+  }
+
+  // What only a program has, and a file instead of code.
+  Answer<void> CheckProgram() {
+    RunSpec& run = request_.run;
+    const bool program = kind_ == RunKind::kOneProgram || run.as == RunAs::kProgram;
+    if (kind_ == RunKind::kOneProgram && as_ == "cell") return Invalid("as: a run without a session is a program");
+    if (!program) {
+      if (run.file.empty() && run.cwd.empty() && run.args.empty()) return {};
+      return Invalid("file, args and cwd belong to a program: add \"as\": \"program\"");
+    }
+    run.as = RunAs::kProgram;
+    if (run.blocks.size() > 1) return Invalid("blocks: one program is one block");
+    for (const std::string* text : {&run.file, &run.cwd}) {
+      if (text->contains('\0') || text->size() > kMaxPath) return Invalid("file, cwd: no such path");
+    }
+    if (!code_ && run.blocks.empty() && !run.file.empty()) {
+      run.runs_file = true;
+      code_.emplace();
+    }
+    return {};
   }
 
   template <typename T, typename U>
@@ -83,11 +157,27 @@ class Reader {
     return {};
   }
 
+  // It becomes part of a file's name.
+  Answer<void> ReadId(const Json& value) {
+    auto text = Text(value, "id");
+    if (!text) return std::unexpected(std::move(text.error()));
+    std::string_view rest = *text;
+    const bool prefixed = rest.starts_with(kIdPrefix);
+    if (prefixed) rest.remove_prefix(kIdPrefix.size());
+    auto fits = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
+    if (!prefixed || rest.size() < kLeastId || rest.size() > kMaxId || !std::ranges::all_of(rest, fits)) {
+      return Invalid(fmt::format("id: 'run_' and {} to {} letters and digits", kLeastId, kMaxId));
+    }
+    request_.run.id = std::move(*text);
+    return {};
+  }
+
   Answer<void> ReadTimeout(const Json& value) {
-    auto timeout = ReadDuration(ToScalar(value));
+    auto timeout = policy::ReadDuration(policy::ToScalar(value));
     if (!timeout) return Invalid("timeout: " + timeout.error().message);
-    if (*timeout > config_.maxima.timeout) return Forbidden("timeout: more than this server allows");
-    wish_.timeout = *timeout;
+    if (*timeout > config_.maxima.policy.limits.timeout.value)
+      return Forbidden("timeout: more than this server allows");
+    request_.run.timeout = *timeout;
     return {};
   }
 
@@ -98,18 +188,22 @@ class Reader {
     for (const Json& part : value) {
       auto block = ReadBlock(part);
       if (!block) return std::unexpected(std::move(block.error()));
-      wish_.blocks.push_back(std::move(*block));
+      request_.run.blocks.push_back(std::move(*block));
     }
     return {};
   }
 
   const Config& config_;
-  RunWish wish_;
+  RunRequest request_;
+  const RunKind kind_;
   std::optional<std::string> code_, language_;
+  std::string as_;
 };
 
 }  // namespace
 
-Answer<RunWish> ReadRunWish(const Json& body, const Config& config) { return Reader(config).Read(body); }
+Answer<RunRequest> ReadRunRequest(const Json& body, const Config& config, RunKind kind) {
+  return Reader(config, kind).Read(body);
+}
 
 }  // namespace cella::server

@@ -2,6 +2,7 @@
 
 #include "async/deadline.h"
 #include "http/sse.h"
+#include "session/json.h"
 
 namespace cella::server {
 namespace {
@@ -10,13 +11,6 @@ using namespace std::chrono_literals;
 
 // Proxies and clients give up on a connection that is silent for a minute or so.
 constexpr auto kKeepAlive = 15s;
-
-std::string_view Between(std::string_view text, std::string_view before, char end) {
-  const size_t begin = text.find(before);
-  if (begin == std::string_view::npos) return {};
-  text.remove_prefix(begin + before.size());
-  return text.substr(0, text.find(end));
-}
 
 std::string ToSseAll(std::string_view lines) {
   std::string out;
@@ -29,7 +23,7 @@ std::string ToSseAll(std::string_view lines) {
 }
 
 // True when the reader may go on; false when the client is gone.
-async::Task<bool> WaitWithClient(session::EventLog::Reader& reader, http::Exchange& exchange) {
+async::Task<bool> WaitWithClient(registry::EventLog::Reader& reader, http::Exchange& exchange) {
   auto first = co_await async::FirstOf(reader.Wait(), exchange.Disconnected());
   co_return first.index() == 0;
 }
@@ -44,9 +38,9 @@ StreamFormat WantedFormat(const http::Request& request) {
 }
 
 std::string ToSse(std::string_view line) {
-  // The encoder writes these two first, so that nothing of a guest can stand before them.
+  const session::EventHead head = session::HeadOf(line);
   std::string event;
-  http::AppendEvent({Between(line, "{\"n\":", ','), Between(line, "\"type\":\"", '"'), line}, event);
+  http::AppendEvent({head.number, head.type, line}, event);
   return event;
 }
 

@@ -1,22 +1,34 @@
 #include "server/serve.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 
+#include "async/blocking_pool.h"
 #include "async/deadline.h"
 #include "async/descriptor.h"
 #include "async/signals.h"
 #include "async/task_group.h"
+#include "base/scope_exit.h"
+#include "engine/engine.h"
 #include "http/listener.h"
 #include "http/server.h"
+#include "installer/session_packages.h"
+#include "os/io.h"
 #include "os/syscalls.h"
+#include "registry/registry.h"
 #include "server/admission.h"
 #include "server/api.h"
 #include "server/hosted_sessions.h"
+#include "server/listen_address.h"
+#include "server/log.h"
+#include "server/metrics.h"
+#include "server/quota.h"
 #include "server/state_directory.h"
 #include "session/fold.h"
 
@@ -25,15 +37,47 @@ namespace {
 
 using namespace std::chrono_literals;
 
-session::RegistryOptions RegistryOptionsOf(const Config& config) {
-  session::RegistryOptions options;
+// A longer stop of the loop than this is seen, and an idle server still rests.
+constexpr auto kLagEvery = 50ms;
+
+// Of the file system of the state directory: what the registry may use of it, also where it is small, as /dev/shm of a
+// container is.
+constexpr uint64_t kStateShare = 8;
+constexpr uint64_t kBytesOfAnAuditRow = 1024;
+
+registry::RegistryOptions RegistryOptionsOf(const Config& config) {
+  registry::RegistryOptions options;
+  struct statvfs disk = {};
+  if (statvfs(config.server.state_dir.c_str(), &disk) == 0) {
+    const uint64_t share = uint64_t{disk.f_blocks} * disk.f_frsize / kStateShare;
+    if (share > 0) options.retention.max_bytes = std::min(options.retention.max_bytes, share);
+  }
+  options.retention.max_audit = std::min(options.retention.max_audit, options.retention.max_bytes / kBytesOfAnAuditRow);
   options.instance = session::NewSessionId();
   options.retention.age = std::chrono::days(static_cast<int>(config.retention.days));
   options.retention.max_runs = config.retention.runs;
   return options;
 }
 
+// A pipe, so that the tokens are in no file, argument or variable, and nowhere once they are read.
+Result<std::unique_ptr<Tokens>> ReadTokens(int descriptor) {
+  const std::string name = fmt::format("the tokens of descriptor {}", descriptor);
+  auto text = os::ReadFd(descriptor, kMaxTokenFile);
+  if (!text) return std::unexpected(std::move(text.error()).WithContext(name));
+  ScopeExit wipe([&] { explicit_bzero(text->data(), text->size()); });
+  TRY(TokenSet set, TokenSet::Parse(*text, name));
+  if (set.entries().empty()) return Err(ErrorCode::kInvalid, "{}: there is none", name);
+  // Descriptors 0 to 2 stay open, lest something else is opened there.
+  if (descriptor > 2) {
+    (void)close(descriptor);
+  } else if (UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC)); !null || dup2(null.get(), descriptor) < 0) {
+    return SysErr(errno, "open '/dev/null'");
+  }
+  return std::make_unique<Tokens>(std::move(set));
+}
+
 Result<std::unique_ptr<Tokens>> LoadTokens(const ServeOptions& options) {
+  if (options.token_fd) return ReadTokens(*options.token_fd);
   auto tokens = std::make_unique<Tokens>(options.config.server.token_file);
   const bool exists = access(options.config.server.token_file.c_str(), F_OK) == 0;
   if (exists || options.token_file_named) TRY_VOID(tokens->Reload());
@@ -53,11 +97,34 @@ Status CheckListener(const http::Listener& listener, const Config& config, const
     return Err(ErrorCode::kPermission, "refusing to listen on {} without authentication: it is not loopback",
                listener.address().ToString());
   }
+  if (!http::IsLocal(listener.address()) && !listener.tls() && !config.server.insecure_http) {
+    return Err(ErrorCode::kPermission,
+               "refusing to listen on {} without TLS: it is not loopback; set server.tls_certificate and "
+               "server.tls_key, or server.insecure_http (--insecure-http) where the network itself is trusted",
+               listener.address().ToString());
+  }
   if (tokens.size() > 0 || config.server.no_auth) return {};
   return Err(ErrorCode::kPermission,
              "refusing to listen on {} without a token: make one with 'cella token new NAME', or give --no-auth for "
              "loopback alone",
              listener.address().ToString());
+}
+
+// The server's own, wherever the operator put it.
+std::vector<confine::GuardedPath> GuardedOf(const Config::Server& server) {
+  using Kind = confine::GuardedPath::Kind;
+  std::vector<confine::GuardedPath> guarded;
+  auto add = [&](const char* what, const std::string& path) {
+    if (!path.empty()) guarded.push_back({Kind::kPrivate, what, path});
+  };
+  add("the state directory of this server", server.state_dir);
+  add("the runtime directory of this server", server.runtime_dir);
+  add("the tokens of this server", server.token_file);
+  add("the TLS key of this server", server.tls_key);
+  for (const std::string& text : server.listen) {
+    if (auto address = ParseListenAddress(text)) add("the socket of this server", address->path);
+  }
+  return guarded;
 }
 
 // What service managers wait for.
@@ -81,6 +148,10 @@ class Serving {
         options_(std::move(options)),
         config_(options_.config),
         log_(config_.log.level, config_.log.format, options_.log_fd),
+        packages_(loop, {.state_dir = config_.server.state_dir,
+                         .of_the_user = config_.allow.whole_machine,
+                         .rules = {config_.packages.allow, config_.packages.deny},
+                         .guest_writable = config_.allow.mounts}),
         sessions_(loop),
         preparing_(loop) {}
 
@@ -95,8 +166,9 @@ class Serving {
     Status served = co_await ServeWithRegistry(std::move(listeners), std::move(owner));
     preparing_.Cancel();
     co_await preparing_.Join();
-    for (session::Engine* engine : {engines_.sandbox.get(), engines_.local.get()}) {
-      if (engine != nullptr) co_await engine->executor->Close();
+    co_await packages_.Close();
+    for (const auto& engine : engines_.by_kind) {
+      if (engine) co_await engine->executor->Close();
     }
     co_return served;
   }
@@ -104,7 +176,7 @@ class Serving {
  private:
   async::Task<Status> ServeWithRegistry(std::vector<http::Listener> listeners, UniqueFd owner) {
     auto registry =
-        co_await session::Registry::Open(loop_, config_.server.state_dir + "/registry.db", RegistryOptionsOf(config_));
+        co_await registry::Registry::Open(loop_, config_.server.state_dir + "/registry.db", RegistryOptionsOf(config_));
     if (!registry) co_return std::unexpected(std::move(registry.error()));
     registry_ = std::move(*registry);
     // Of a server that died; the registry has what its runs told last, and is ours alone.
@@ -168,12 +240,16 @@ class Serving {
   }
 
   Status MakeEngines() {
-    const executor::PoolLimits pool{config_.sessions.pool_shells, config_.sessions.pool_parked};
+    const executor::PoolLimits pool{
+        .jails = config_.sessions.pool_shells, .parked = config_.sessions.pool_parked, .forks_programs = true};
     for (ExecutorKind kind : config_.allow.executors) {
-      auto& place = kind == ExecutorKind::kLocal ? engines_.local : engines_.sandbox;
-      // What guests of a jail may write to is not run outside of it. Guests on the host could run it themselves.
-      const bool jailed = kind != ExecutorKind::kLocal;
-      TRY(place, session::MakeEngine(loop_, kind, pool, jailed ? config_.allow.mounts : std::vector<std::string>{}));
+      // Guests on the host could run the host's programs themselves.
+      engine::EngineOptions options{
+          .pool = pool, .state_dir = config_.server.state_dir, .guarded = GuardedOf(config_.server)};
+      if (kind != ExecutorKind::kLocal) options.guest_writable = config_.allow.mounts;
+      options.layers = packages_.layers();
+      options.opened.readable = packages_.ready();
+      TRY(engines_.by_kind[IndexOf(kind)], engine::MakeEngine(loop_, kind, std::move(options)));
     }
     return {};
   }
@@ -181,11 +257,17 @@ class Serving {
   async::Task<void> ServeAndDrain(std::vector<http::Listener> listeners, UniqueFd owner) {
     Quota quota([this](std::string_view client) { return config_.QuotaOf(client); });
     Metrics metrics;
-    Hub hub{loop_, config_, engines_, *registry_, quota, metrics, log_, sessions_, {}};
-    Clients clients(tokens_.get(), config_.server.no_auth, geteuid());
+    async::BlockingPool work(loop_, {.threads = 2, .queue = 4096});
+    Hub hub{loop_, config_, engines_, *registry_, quota, metrics, log_, sessions_, work, packages_, {}};
+    using Demand = Clients::Demand;
+    const Demand demand = options_.token_fd        ? Demand::kTokenAlways
+                          : config_.server.no_auth ? Demand::kNoToken
+                                                   : Demand::kTokenOverTcp;
+    Clients clients(tokens_.get(), demand, geteuid());
     Api api(hub, clients, HostRules::From(config_));
     http::Limits limits;
     limits.connections = config_.server.max_connections;
+    limits.bodies = std::max(limits.bodies, 2 * config_.server.max_body);
     http::Server server(loop_, api, limits);
     hub.connections = [&server] { return server.connections(); };
     std::vector<std::string> addresses;
@@ -196,6 +278,7 @@ class Serving {
     async::StopSignals stop(loop_, {SIGINT, SIGTERM});
     async::TaskGroup reloading(loop_);
     reloading.Add(ReloadTokens());
+    reloading.Add(MeasureLag(metrics));
     // Not part of the log: whoever started the server waits for these very words.
     for (const std::string& address : addresses) dprintf(options_.log_fd, "listening on %s\n", address.c_str());
     NotifyReady();
@@ -213,11 +296,10 @@ class Serving {
 
   // Of the sessions that ask for nothing. Whoever asks for one is told if it cannot be.
   async::Task<void> Prestart() {
-    auto spec = Admit(PolicyDocument{}, config_, "");
-    session::Engine* engine = spec ? engines_.Find(spec->executor) : nullptr;
+    auto spec = Admit({}, config_, "");
+    engine::Engine* engine = spec ? engines_.Find(spec->executor) : nullptr;
     if (engine == nullptr) co_return;
-    const executor::SessionRequest request{spec->policy, spec->preload, spec->checkpoint};
-    auto prepared = co_await engine->executor->Prepare(request);
+    auto prepared = co_await engine->executor->Prepare(*spec);
     if (!prepared) {
       log_.Write(LogLevel::kWarning, "prestart.failed", "the default Python cannot be started ahead of demand",
                  {{"error", prepared.error().message}});
@@ -233,6 +315,16 @@ class Serving {
     async::Descriptor process(loop_, std::move(owner), async::Sharing::kShared);
     auto first = co_await async::FirstOf(stop.Wait(), process.Readable());
     co_return first.index() == 1;
+  }
+
+  // Until cancelled.
+  static async::Task<void> MeasureLag(Metrics& metrics) {
+    for (;;) {
+      const async::TimePoint due = async::Clock::now() + kLagEvery;
+      bool slept = co_await async::SleepUntil(due);
+      if (!slept) co_return;
+      metrics.LoopLagged(async::Clock::now() - due);
+    }
   }
 
   // Whenever we are told to.
@@ -271,7 +363,8 @@ class Serving {
   Log log_;
   std::unique_ptr<Tokens> tokens_;
   Engines engines_;
-  std::unique_ptr<session::Registry> registry_;
+  std::unique_ptr<registry::Registry> registry_;
+  installer::PackageService packages_;
   HostedSessions sessions_;
   async::TaskGroup preparing_;
 };

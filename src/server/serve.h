@@ -16,7 +16,10 @@ struct ServeOptions {
   Config config;                   // completed and checked
   bool token_file_named = false;   // somebody named it: then it has to exist
   std::optional<pid_t> exit_with;  // a process whose server this is: when that ends, so does this
-  int log_fd = STDERR_FILENO;      // where the log goes
+  // An inherited descriptor with the lines of a token file, instead of the file. Then every request needs a token, over
+  // Unix sockets too. It is read to its end and closed.
+  std::optional<int> token_fd;
+  int log_fd = STDERR_FILENO;  // where the log goes
 };
 
 // Returns after a stop signal and the drain that follows it, or says why it cannot serve.

@@ -1,8 +1,13 @@
 // The server itself: health, metrics, and the description of the API, which is made from the table of routes.
 #include <nlohmann/json.hpp>
 
+#include "async/blocking_pool.h"
+#include "engine/engine.h"
+#include "engine/kernels.h"
+#include "registry/registry.h"
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
+#include "server/metrics.h"
 #include "server/openapi.h"
 #include "server/operations.h"
 
@@ -21,11 +26,45 @@ async::Task<void> ShowMetrics(Hub& hub, Call& call) {
     gauges.queued += session->engine().waiting();
     gauges.memory += session->engine().MemoryUsed().value_or(0);
   }
-  if (hub.engines.sandbox) gauges.ready = hub.engines.sandbox->executor->readiness();
+  for (const auto& engine : hub.engines.by_kind) {
+    if (!engine) continue;
+    const run::Readiness ready = engine->executor->readiness();
+    gauges.ready.zygotes += ready.zygotes;
+    gauges.ready.jails += ready.jails;
+    gauges.ready.parked += ready.parked;
+  }
   gauges.connections = hub.connections();
   gauges.registry_failures = hub.registry.health().failed;
   const std::string text = hub.metrics.Render(gauges);
   (void)co_await call.exchange.Send(200, {{"Content-Type", "text/plain; version=0.0.4"}}, text);
+}
+
+async::Task<void> ListKernels(Hub& hub, Call& call) {
+  if (hub.engines.Find(ExecutorKind::kSubprocess) == nullptr) {
+    co_await Refuse(call.exchange, Forbidden("executor: this server does not allow 'subprocess'",
+                                             "the server's configuration decides; ask whoever runs it")
+                                       .error());
+    co_return;
+  }
+  const Policy& policy = hub.config.defaults.policy;
+  async::BlockingPool pool(hub.loop, {.threads = 1});
+  auto list = [&]() -> Result<std::vector<executor::KernelStatus>> {
+    return engine::ListKernels(policy.python, policy.venv);
+  };
+  auto kernels = co_await pool.Run(list);
+  using Json = nlohmann::ordered_json;
+  Json rows = Json::array();
+  if (kernels) {
+    for (const auto& [spec, problem] : *kernels) {
+      rows.push_back({{"name", spec.name},
+                      {"display_name", spec.display_name},
+                      {"language", spec.language},
+                      {"argv", spec.argv},
+                      {"works", problem.empty()},
+                      {"problem", problem.empty() ? Json(nullptr) : Json(problem)}});
+    }
+  }
+  co_await AnswerJson(call.exchange, 200, Json{{"kernels", std::move(rows)}});
 }
 
 }  // namespace
@@ -33,11 +72,13 @@ async::Task<void> ShowMetrics(Hub& hub, Call& call) {
 void AddServerOperations(Hub& hub, Router* router) {
   const RouteAdder add(hub, router);
   add("GET", "/health", "Whether the server works", Health, Access::kOpen);
+  add("GET", "/v1/kernels", "List the Jupyter kernels of the server's machine", ListKernels);
   add("GET", "/metrics", "Numbers for Prometheus", ShowMetrics);
-  router->Add({"GET", "/openapi.json", "This description", Access::kOpen, [router](Call& call) -> async::Task<void> {
-                 const std::string text = DescribeApi(*router);
-                 (void)co_await call.exchange.SendJson(200, text);
-               }});
+  router->Add(
+      {"GET", "/openapi.json", "This description", Access::kOpen, [router, &hub](Call& call) -> async::Task<void> {
+         const std::string text = DescribeApi(*router, hub.config.maxima);
+         (void)co_await call.exchange.SendJson(200, text);
+       }});
 }
 
 }  // namespace cella::server

@@ -2,11 +2,12 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "registry/registry.h"
 #include "server/admission.h"
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
+#include "server/json_input.h"
 #include "server/operations.h"
-#include "server/policy_document.h"
 
 namespace cella::server {
 namespace {
@@ -16,11 +17,11 @@ using Json = nlohmann::ordered_json;
 constexpr uint64_t kMaxDocument = uint64_t{1} << 20;
 
 async::Task<void> Create(Hub& hub, Call& call) {
-  auto body = co_await call.exchange.ReadBody(kMaxDocument);
+  auto body = co_await ReadJsonBody(hub.work, call.exchange, kMaxDocument);
   if (!body) co_return;
-  auto document = ParsePolicyDocument(*body);
-  if (!document) co_return co_await Refuse(call.exchange, std::move(document.error()));
-  auto spec = Admit(*document, hub.config, call.client);
+  auto request = ReadPolicy(*body);
+  if (!request) co_return co_await Refuse(call.exchange, std::move(request.error()));
+  auto spec = Admit(*request, hub.config, call.client);
   if (!spec) co_return co_await Refuse(call.exchange, std::move(spec.error()));
   auto session = co_await hub.sessions.Open(hub, std::move(*spec), call.client);
   if (!session) co_return co_await Refuse(call.exchange, std::move(session.error()));
@@ -32,32 +33,32 @@ async::Task<void> Create(Hub& hub, Call& call) {
   co_await AnswerJson(call.exchange, 201, (*session)->Describe());
 }
 
-Json Describe(const session::SessionRecord& record) {
+Json Describe(const registry::SessionRecord& record) {
   Json json;
   json["id"] = record.id;
   json["name"] = record.name.empty() ? Json(nullptr) : Json(record.name);
   json["labels"] = Json::parse(record.labels, nullptr, false);
   json["executor"] = record.executor;
-  json["status"] = record.status == session::SessionStatus::kLost ? "lost" : "closed";
+  json["status"] = record.status == registry::SessionStatus::kLost ? "lost" : "closed";
   json["closed_because"] = record.closed_because;
   return json;
 }
 
 async::Task<void> List(Hub& hub, Call& call) {
   const http::Request& request = call.exchange.request();
-  session::PageQuery query;
+  registry::PageQuery query;
   query.after = request.parameter("after").value_or("");
-  query.order = session::Order::kNewestFirst;
+  query.order = registry::Order::kNewestFirst;
   if (auto limit = request.parameter("limit")) {
     auto [end, error] = std::from_chars(limit->begin(), limit->end(), query.limit);
-    if (error != std::errc() || end != limit->end() || query.limit == 0 || query.limit > session::kMaxPage) {
+    if (error != std::errc() || end != limit->end() || query.limit == 0 || query.limit > registry::kMaxPage) {
       co_return co_await Refuse(call.exchange, Invalid("limit: a number from 1 to 1000").error());
     }
   }
   auto page = co_await hub.registry.ListSessions(call.client, std::move(query));
   if (!page) co_return co_await Refuse(call.exchange, ToApiError(page.error()));
   Json sessions = Json::array();
-  for (const session::SessionRecord& record : page->items) {
+  for (const registry::SessionRecord& record : page->items) {
     if (record.closed_because == kDeleted) continue;
     auto live = hub.sessions.Find(record.id, call.client);
     sessions.push_back(live ? (*live)->Describe() : Describe(record));

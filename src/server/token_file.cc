@@ -19,7 +19,7 @@
 #include "base/unique_fd.h"
 #include "language/visible.h"
 #include "os/io.h"
-#include "server/names.h"
+#include "policy/names.h"
 #include "server/tokens.h"
 
 namespace cella::server {
@@ -129,10 +129,10 @@ class LockedFile {
 }  // namespace
 
 Result<std::string> AddToken(const std::string& path, std::string_view client) {
-  if (!IsName(client) || client == "sha256") {
+  if (!policy::IsName(client) || client == "sha256") {
     return Err(ErrorCode::kInvalid,
                "'{}' is not a name for a client: letters, digits, '.', '_' and '-', 64 at most, and not 'sha256'",
-               Shown(client));
+               policy::Shown(client));
   }
   TRY(LockedFile file, LockedFile::Open(path));
   TRY(std::optional<std::string> old, file.Read());
@@ -168,7 +168,7 @@ Status RemoveToken(const std::string& path, std::string_view client) {
     text.erase(begin, end == std::string::npos ? end : end - begin + 1);
     return file.Replace(text);
   }
-  return Err(ErrorCode::kNotFound, "'{}' has no client '{}'", path, Shown(client));
+  return Err(ErrorCode::kNotFound, "'{}' has no client '{}'", path, policy::Shown(client));
 }
 
 }  // namespace cella::server

@@ -11,12 +11,11 @@
 #include "base/scope_exit.h"
 #include "base/unique_fd.h"
 #include "os/io.h"
-#include "server/names.h"
+#include "policy/names.h"
 
 namespace cella::server {
 namespace {
 
-constexpr uint64_t kMaxFile = uint64_t{1} << 20;
 constexpr size_t kMaxToken = 1024;
 constexpr std::string_view kHashMark = "sha256:";
 constexpr std::string_view kBlanks = " \t\r";
@@ -59,7 +58,7 @@ Result<TokenSet::Entry> ParseLine(std::string_view line) {
     entry.client = line.substr(0, colon);
     line.remove_prefix(colon + 1);
     // "sha256:HEX" was meant as a hash without a name; as a name it would make the hash a valid token.
-    if (entry.client == "sha256" || !IsName(entry.client)) {
+    if (entry.client == "sha256" || !policy::IsName(entry.client)) {
       return Err(ErrorCode::kInvalid, "what is before the ':' is not the name of a client");
     }
     if (line.starts_with(kHashMark)) {
@@ -116,7 +115,7 @@ Result<std::string> ReadTokenFile(const std::string& path) {
                "the token file '{}' has mode {:04o}, so that others may read it: chmod 600 '{}'", path,
                info.st_mode & 07777, path);
   }
-  auto text = os::ReadFd(fd.get(), kMaxFile);
+  auto text = os::ReadFd(fd.get(), kMaxTokenFile);
   if (!text) return std::unexpected(std::move(text.error()).WithContext(fmt::format("the token file '{}'", path)));
   return text;
 }
@@ -143,6 +142,7 @@ const std::string* TokenSet::Find(std::string_view token) const {
 }
 
 Status Tokens::Reload() {
+  if (path_.empty()) return {};
   TRY(set_, TokenSet::Load(path_));
   return {};
 }

@@ -37,12 +37,18 @@ class TokenSet {
   std::vector<Entry> entries_;
 };
 
+// The most that a token file may hold.
+inline constexpr uint64_t kMaxTokenFile = uint64_t{1} << 20;
+
 // The tokens of a running server.
 class Tokens {
  public:
   explicit Tokens(std::string path) : path_(std::move(path)) {}
+  // Of no file.
+  explicit Tokens(TokenSet set) : set_(std::move(set)) {}
 
-  // Reads the file again. What was there before stays when that fails: a slip of the editor locks nobody out.
+  // Reads the file, if there is one, again. What was there before stays when that fails: a slip of the editor locks
+  // nobody out.
   Status Reload();
 
   const std::string* Find(std::string_view token) const { return set_.Find(token); }

@@ -44,7 +44,7 @@ TEST(TokenSetTest, ReadsNamesHashesAndTheDefault) {
   }
 }
 
-TEST(TokenSetTest, EveryPlaceOfManyIsFound) {
+TEST(TokenSetTest, FindsTokensAtEveryPosition) {
   std::string text;
   for (int i = 0; i < 300; ++i) text += fmt::format("c{}:token-{}\n", i, i);
   auto set = TokenSet::Parse(text, "t");
@@ -52,7 +52,7 @@ TEST(TokenSetTest, EveryPlaceOfManyIsFound) {
   for (int i = 0; i < 300; ++i) EXPECT_EQ(ClientOf(*set, fmt::format("token-{}", i)), fmt::format("c{}", i));
 }
 
-TEST(TokenSetTest, BadLinesAreNamedByNumberAndNeverShown) {
+TEST(TokenSetTest, MalformedLineErrorHasItsNumberButNotItsText) {
   const std::string upper = "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD";
   for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
            {"a:HUSH\na:HUSH2", "t:2: the client of line 1 is there again"},
@@ -77,7 +77,7 @@ TEST(TokenSetTest, BadLinesAreNamedByNumberAndNeverShown) {
   }
 }
 
-TEST(BearerTokenTest, OnlyABearerHeaderHasOne) {
+TEST(BearerTokenTest, AcceptsOnlyBearerHeaders) {
   EXPECT_EQ(BearerToken("Bearer abc"), "abc");
   EXPECT_EQ(BearerToken("bearer  abc "), "abc");
   for (const char* none : {"", "Bearer", "Bearer ", "Basic abc", "Bearerabc", "abc", "Bearer a b", "Bearer a\x01"}) {
@@ -107,7 +107,7 @@ class TokenFileTest : public ::testing::Test {
   std::string path_ = dir_ / "tokens";
 };
 
-TEST_F(TokenFileTest, OnlyAPrivateFileIsRead) {
+TEST_F(TokenFileTest, RejectsFileAccessibleToOthers) {
   for (mode_t mode : {0600, 0400}) {
     Write("a:b\n", mode);
     EXPECT_TRUE(TokenSet::Load(path_)) << mode;
@@ -121,7 +121,7 @@ TEST_F(TokenFileTest, OnlyAPrivateFileIsRead) {
   }
 }
 
-TEST_F(TokenFileTest, AFileOfAnotherUserIsRefused) {
+TEST_F(TokenFileTest, RejectsFileOfAnotherUser) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
   Write("a:b\n");
   ASSERT_EQ(chown(path_.c_str(), 12345, 12345), 0);
@@ -130,14 +130,14 @@ TEST_F(TokenFileTest, AFileOfAnotherUserIsRefused) {
   EXPECT_THAT(set.error().message, HasSubstr("another user (uid 12345)"));
 }
 
-TEST_F(TokenFileTest, WhatIsNoFileDoesNotHoldTheServerUp) {
+TEST_F(TokenFileTest, SpecialFileDoesNotBlock) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   EXPECT_FALSE(TokenSet::Load(path_));
   EXPECT_FALSE(TokenSet::Load(dir_));
   EXPECT_EQ(TokenSet::Load(dir_ / "none").error().code, ErrorCode::kNotFound);
 }
 
-TEST_F(TokenFileTest, ABadFileDoesNotReplaceTheTokensThatHold) {
+TEST_F(TokenFileTest, MalformedFileDoesNotReplaceCurrentTokens) {
   Write("a:one\n");
   Tokens tokens(path_);
   ASSERT_TRUE(tokens.Reload());
@@ -155,7 +155,7 @@ TEST_F(TokenFileTest, ABadFileDoesNotReplaceTheTokensThatHold) {
   EXPECT_NE(tokens.Find("two"), nullptr);
 }
 
-TEST_F(TokenFileTest, ANewTokenIsKeptAsItsHash) {
+TEST_F(TokenFileTest, StoresTheHashOfANewToken) {
   std::string path = dir_ / "new/inner/tokens";
   auto token = AddToken(path, "alice");
   ASSERT_TRUE(token) << token.error().message;
@@ -175,7 +175,7 @@ TEST_F(TokenFileTest, ANewTokenIsKeptAsItsHash) {
   EXPECT_NE(*other, *token);
 }
 
-TEST_F(TokenFileTest, WhatElseIsInTheFileStays) {
+TEST_F(TokenFileTest, KeepsOtherLines) {
   Write("# mine\nold:secret");
   ASSERT_TRUE(AddToken(path_, "new"));
   EXPECT_THAT(Content(), StartsWith("# mine\nold:secret\nnew:sha256:"));
@@ -187,7 +187,7 @@ TEST_F(TokenFileTest, WhatElseIsInTheFileStays) {
   for (const auto& entry : fs::directory_iterator(dir_)) EXPECT_EQ(entry.path().filename(), "tokens");
 }
 
-TEST_F(TokenFileTest, RefusesWhatWouldSpoilTheFile) {
+TEST_F(TokenFileTest, RejectsChangesThatWouldMakeTheFileInvalid) {
   ASSERT_TRUE(AddToken(path_, "a"));
   const std::string before = Content();
   EXPECT_THAT(AddToken(path_, "a").error().message, HasSubstr("has a token already"));
@@ -201,7 +201,7 @@ TEST_F(TokenFileTest, RefusesWhatWouldSpoilTheFile) {
   EXPECT_FALSE(fs::exists(dir_ / "none"));
 }
 
-TEST_F(TokenFileTest, ALinkStaysALink) {
+TEST_F(TokenFileTest, KeepsLinks) {
   fs::create_directory(dir_ / "real");
   std::string link = dir_ / "link";
   path_ = dir_ / "real/tokens";
@@ -212,7 +212,7 @@ TEST_F(TokenFileTest, ALinkStaysALink) {
   EXPECT_THAT(Content(), HasSubstr("c:sha256:"));
 }
 
-TEST_F(TokenFileTest, WhoeverChangesItAtOnceLosesNothing) {
+TEST_F(TokenFileTest, ConcurrentChangesAreAllKept) {
   constexpr int kEach = 10;
   auto add = [&](const char* who) {
     for (int i = 0; i < kEach; ++i) EXPECT_TRUE(AddToken(path_, fmt::format("{}{}", who, i)));

@@ -1,7 +1,7 @@
 #include "session/fold.h"
 
+#include "base/random.h"
 #include "base/text.h"
-#include "language/filename.h"
 
 namespace cella::session {
 namespace {
@@ -85,7 +85,7 @@ RunResult ResultFold::Take() {
   return std::move(result_);
 }
 
-std::string NewRunId() { return "run_" + language::RandomHex(32); }
-std::string NewSessionId() { return "ses_" + language::RandomHex(32); }
+std::string NewRunId() { return "run_" + RandomHex(32); }
+std::string NewSessionId() { return "ses_" + RandomHex(32); }
 
 }  // namespace cella::session

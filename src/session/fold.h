@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "executor/executor.h"
+#include "run/output.h"
 
 namespace cella::session {
 
-class ResultFold : public executor::EventSink {
+class ResultFold : public run::EventSink {
  public:
   explicit ResultFold(std::string run_id) { result_.id = std::move(run_id); }
 

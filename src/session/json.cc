@@ -3,7 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "session/media_type.h"
+#include "session/json_value.h"
+#include "workspace/media_type.h"
 
 namespace cella::session {
 namespace {
@@ -23,9 +24,14 @@ Json Number(double value) {
   return value;
 }
 
-Json ToJsonValue(const Isolation& isolation) {
+}  // namespace
+
+Json JsonOf(const Isolation& isolation) {
   Json limits = Json::object();
-  for (const auto& [name, limit] : isolation.limits) limits[name] = {{"value", Number(limit.value)}, {"by", limit.by}};
+  for (const auto& [name, limit] : isolation.limits) {
+    limits[name] = {{"value", Number(limit.value)}, {"by", limit.by}};
+    if (!limit.during.empty()) limits[name]["during"] = limit.during;
+  }
   Json json;
   json["executor"] = isolation.executor;
   json["namespaces"] = isolation.namespaces;
@@ -36,9 +42,12 @@ Json ToJsonValue(const Isolation& isolation) {
   json["proc"] = isolation.proc;
   json["limits"] = std::move(limits);
   if (!isolation.unenforced.empty()) json["unenforced"] = isolation.unenforced;
+  for (const auto& [name, value] : isolation.details) json[name] = value;
   if (!isolation.start.empty()) json["start"] = isolation.start;
   return json;
 }
+
+namespace {
 
 Json ToJsonValue(const std::optional<RunError>& error) {
   if (!error) return nullptr;
@@ -63,7 +72,7 @@ Json ToJsonValue(const FileChange& file) {
   Json json{{"path", file.path},
             {"size", file.size},
             {"change", ToString(file.kind)},
-            {"media_type", MediaTypeOf(file.path)}};
+            {"media_type", workspace::MediaTypeOf(file.path)}};
   if (!file.not_copied.empty()) json["not_copied"] = file.not_copied;
   return json;
 }
@@ -76,9 +85,9 @@ void AddOutcome(Json& json, const Outcome& outcome) {
 
 }  // namespace
 
-std::string ToJson(const Isolation& isolation) { return Dump(ToJsonValue(isolation)); }
+std::string ToJson(const RunResult& result) { return Dump(JsonOf(result)); }
 
-std::string ToJson(const RunResult& result) {
+Json JsonOf(const RunResult& result) {
   Json json;
   json["id"] = result.id;
   json["session"] = result.session.empty() ? Json(nullptr) : Json(result.session);
@@ -96,9 +105,9 @@ std::string ToJson(const RunResult& result) {
   if (result.outputs_dropped > 0) json["truncated"]["outputs"] = result.outputs_dropped;
   json["usage"] = ToJsonValue(result.outcome.usage);
   json["state"] = ToString(result.state);
-  json["isolation"] = result.isolation.executor.empty() ? Json(nullptr) : ToJsonValue(result.isolation);
+  json["isolation"] = result.isolation.executor.empty() ? Json(nullptr) : JsonOf(result.isolation);
   json["checkpoint"] = result.checkpoint;
-  return Dump(json);
+  return json;
 }
 
 std::string EventEncoder::Encode(const Event& event) {
@@ -109,7 +118,7 @@ std::string EventEncoder::Encode(const Event& event) {
       json["type"] = "started";
       json["run"] = run_id_;
       json["language"] = value.language;
-      json["isolation"] = ToJsonValue(value.isolation);
+      json["isolation"] = JsonOf(value.isolation);
     } else if constexpr (std::is_same_v<T, OutputEvent>) {
       std::string& pending = pending_[value.stream == Stream::kStdout ? 0 : 1];
       std::string bytes = std::exchange(pending, {}) + value.bytes;
@@ -158,6 +167,17 @@ std::string EventEncoder::Encode(const Event& event) {
   if (!std::visit(render, event)) return {};
   ++number_;
   return Dump(json);
+}
+
+EventHead HeadOf(std::string_view line) {
+  constexpr std::string_view kNumber = "{\"n\":";
+  constexpr std::string_view kType = ",\"type\":\"";
+  if (!line.starts_with(kNumber)) return {};
+  line.remove_prefix(kNumber.size());
+  const size_t comma = line.find(kType);
+  if (comma == std::string_view::npos) return {};
+  const std::string_view rest = line.substr(comma + kType.size());
+  return {line.substr(0, comma), rest.substr(0, rest.find('"'))};
 }
 
 std::string EventEncoder::Flush(Stream stream) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "cella/event.h"
 #include "cella/outcome.h"
@@ -11,7 +12,13 @@ namespace cella::session {
 
 // The Result of design section 4.
 std::string ToJson(const RunResult& result);
-std::string ToJson(const Isolation& isolation);
+
+// The number and the type of an event's line, which the encoder writes first: no text of a guest stands before them.
+struct EventHead {
+  std::string_view number;
+  std::string_view type;
+};
+EventHead HeadOf(std::string_view line);
 
 // Renders events of one run in order; the number is part of each.
 class EventEncoder {

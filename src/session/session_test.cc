@@ -3,9 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cella/policy.h"
-#include "session/capped_sink.h"
-#include "session/fold.h"
 #include "session/json.h"
+#include "session/run_output.h"
 
 namespace cella::session {
 namespace {
@@ -14,19 +13,20 @@ using nlohmann::json;
 
 RunResult Fold(std::vector<Event> events, uint64_t cap) {
   async::Loop loop;
-  ResultFold fold("run_1");
+  OutputShape shape;
+  shape.cap = cap;
+  RunOutput output("run_1", nullptr, std::move(shape));
   auto main = [&]() -> async::Task<void> {
-    CappedSink capped(fold, cap);
-    for (Event& event : events) (void)co_await capped.Emit(std::move(event));
-    co_await capped.Flush();
+    for (Event& event : events) (void)co_await output.Emit(std::move(event));
+    co_await output.Flush();
     Event finished = FinishedEvent{};
-    (void)co_await capped.Emit(std::move(finished));
+    (void)co_await output.Emit(std::move(finished));
   };
   loop.Run(main());
-  return fold.Take();
+  return output.Take();
 }
 
-TEST(ResultFoldTest, OutputIsKeptPerStreamAndDecodedLossily) {
+TEST(ResultFoldTest, KeepsOutputPerStreamAndReplacesInvalidUtf8) {
   RunResult result = Fold(
       {OutputEvent{Stream::kStdout, "a\xff"}, OutputEvent{Stream::kStderr, "e"}, OutputEvent{Stream::kStdout, "b"}},
       1000);
@@ -37,7 +37,7 @@ TEST(ResultFoldTest, OutputIsKeptPerStreamAndDecodedLossily) {
   EXPECT_EQ(result.stdout_dropped, 0u);
 }
 
-TEST(ResultFoldTest, BeyondTheCapHeadAndTailRemainAndTheRestIsCounted) {
+TEST(ResultFoldTest, BeyondTheCapKeepsHeadAndTailAndCountsTheRest) {
   RunResult result =
       Fold({OutputEvent{Stream::kStdout, std::string(5000, 'h')}, OutputEvent{Stream::kStdout, "the end"}}, 100);
   EXPECT_EQ(result.stdout_dropped, 5007u - 100u);
@@ -46,9 +46,9 @@ TEST(ResultFoldTest, BeyondTheCapHeadAndTailRemainAndTheRestIsCounted) {
   EXPECT_NE(result.stdout_text.find("4907 bytes dropped"), std::string::npos);
 }
 
-TEST(WordsTest, WhatIsWrittenIsReadAndNothingElseIs) {
-  for (ExecutorKind kind : {ExecutorKind::kSandbox, ExecutorKind::kLocal}) {
-    EXPECT_EQ(ParseExecutorKind(ToString(kind)), kind);
+TEST(WordsTest, RoundTripsAndRejectsOtherWords) {
+  for (const ExecutorRow& row : kExecutors) {
+    EXPECT_EQ(ParseExecutorKind(ToString(row.kind)), row.kind);
   }
   for (Network network : {Network::kNone, Network::kHost}) EXPECT_EQ(ParseNetwork(ToString(network)), network);
   for (MountMode mode : {MountMode::kReadOnly, MountMode::kReadWrite}) {
@@ -59,7 +59,7 @@ TEST(WordsTest, WhatIsWrittenIsReadAndNothingElseIs) {
   }
 }
 
-TEST(JsonTest, AResultHasEveryFieldOfItsContract) {
+TEST(JsonTest, ResultHasEveryDocumentedField) {
   RunResult result;
   result.id = "run_1";
   result.outcome.status = RunStatus::kCrashed;
@@ -77,7 +77,7 @@ TEST(JsonTest, AResultHasEveryFieldOfItsContract) {
   EXPECT_EQ(parsed["state"], "none");
 }
 
-TEST(EventEncoderTest, EventsAreNumberedAndCharactersAreNotCut) {
+TEST(EventEncoderTest, NumbersEventsAndKeepsCharactersWhole) {
   EventEncoder encoder("run_1");
   json started = json::parse(encoder.Encode(StartedEvent{}));
   EXPECT_EQ(started["n"], 0);

@@ -39,7 +39,7 @@ mode_t ModeOf(const std::string& path) {
   return info.st_mode & 0777;
 }
 
-TEST_F(StoreTest, ValuesOfEachTypeComeBackAsTheyWere) {
+TEST_F(StoreTest, ValuesOfEachTypeRoundTrip) {
   Database database = OpenNotes();
   const std::string odd("a\0b'\"; DROP TABLE notes; \xc3\xa9", 27);
   ASSERT_TRUE(database.Run("INSERT INTO notes VALUES (?, ?, ?)", int64_t{1} << 62, odd, 1.5));
@@ -58,13 +58,13 @@ TEST_F(StoreTest, ValuesOfEachTypeComeBackAsTheyWere) {
   EXPECT_FALSE(rows->Step().value());
 }
 
-TEST_F(StoreTest, APositionThatIsNotThereIsAnError) {
+TEST_F(StoreTest, InvalidPositionIsAnError) {
   Database database = OpenNotes();
   EXPECT_FALSE(database.Run("INSERT INTO notes (id) VALUES (?)", 1, 2).has_value());
   EXPECT_EQ(database.Number("SELECT count(*) FROM notes").value(), 0);
 }
 
-TEST_F(StoreTest, AStatementIsPreparedOnceAndForgetsItsValues) {
+TEST_F(StoreTest, StatementIsPreparedOnceAndResetsItsValues) {
   Database database = OpenNotes();
   ASSERT_TRUE(database.Run("INSERT INTO notes (id, text) VALUES (?, ?)", 1, "one"));
   ASSERT_TRUE(database.Run("INSERT INTO notes (id, text) VALUES (?, ?)", 2));
@@ -76,7 +76,7 @@ TEST_F(StoreTest, AStatementIsPreparedOnceAndForgetsItsValues) {
   EXPECT_EQ(outer->Integer(0), 1);
 }
 
-TEST_F(StoreTest, AConstraintIsTheRequestsFault) {
+TEST_F(StoreTest, ConstraintViolationIsAnInvalidRequest) {
   Database database = OpenNotes();
   ASSERT_TRUE(database.Run("INSERT INTO notes (text) VALUES (?)", "same"));
   Status again = database.Run("INSERT INTO notes (text) VALUES (?)", "same");
@@ -84,7 +84,7 @@ TEST_F(StoreTest, AConstraintIsTheRequestsFault) {
   EXPECT_EQ(again.error().code, ErrorCode::kInvalid);
 }
 
-TEST_F(StoreTest, WhatIsNotCommittedIsUndone) {
+TEST_F(StoreTest, UncommittedChangesAreRolledBack) {
   Database database = OpenNotes();
   {
     auto transaction = Transaction::Begin(database);
@@ -105,7 +105,7 @@ TEST_F(StoreTest, WhatIsNotCommittedIsUndone) {
   EXPECT_EQ(database.Number("SELECT sum(id) FROM notes").value(), 3);
 }
 
-TEST_F(StoreTest, AReaderSeesWhatWasCommittedAndCannotWrite) {
+TEST_F(StoreTest, ReaderSeesCommittedRowsAndCannotWrite) {
   Database writer = OpenNotes();
   Database reader = Database::Open(path_, {.access = Access::kReadOnly}).value();
   auto transaction = Transaction::Begin(writer);
@@ -118,7 +118,7 @@ TEST_F(StoreTest, AReaderSeesWhatWasCommittedAndCannotWrite) {
   EXPECT_EQ(written.error().code, ErrorCode::kPermission);
 }
 
-TEST_F(StoreTest, TheFilesAreOursAlone) {
+TEST_F(StoreTest, FilesArePrivate) {
   const mode_t before = ::umask(0);
   {
     Database database = OpenNotes();
@@ -132,7 +132,7 @@ TEST_F(StoreTest, TheFilesAreOursAlone) {
   ::umask(before);
 }
 
-TEST_F(StoreTest, ItsDescriptorsAreNotInherited) {
+TEST_F(StoreTest, DescriptorsAreCloseOnExec) {
   Database database = OpenNotes();
   int seen = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -144,7 +144,7 @@ TEST_F(StoreTest, ItsDescriptorsAreNotInherited) {
   EXPECT_GE(seen, 2);
 }
 
-TEST_F(StoreTest, AnOlderFileIsBroughtForward) {
+TEST_F(StoreTest, OlderFileIsMigrated) {
   {
     Database database = OpenNotes();
     ASSERT_TRUE(database.Run("INSERT INTO notes (id, text) VALUES (1, 'kept')"));
@@ -156,7 +156,7 @@ TEST_F(StoreTest, AnOlderFileIsBroughtForward) {
   EXPECT_EQ(database.Number("SELECT count(*) FROM notes WHERE text = 'kept' AND author IS NULL").value(), 1);
 }
 
-TEST_F(StoreTest, AStepThatFailsLeavesTheFileAsItWas) {
+TEST_F(StoreTest, FailedMigrationKeepsTheFile) {
   {
     OpenNotes();
   }
@@ -169,7 +169,7 @@ TEST_F(StoreTest, AStepThatFailsLeavesTheFileAsItWas) {
   EXPECT_EQ(database.Number("SELECT count(*) FROM sqlite_schema WHERE name = 'half'").value(), 0);
 }
 
-TEST_F(StoreTest, ANewerFileIsRefusedAndNamed) {
+TEST_F(StoreTest, RejectsNewerFileByName) {
   {
     Database database = OpenNotes();
     ASSERT_TRUE(database.Execute("PRAGMA user_version = 9"));
@@ -182,7 +182,7 @@ TEST_F(StoreTest, ANewerFileIsRefusedAndNamed) {
   EXPECT_THAT(status.error().message, HasSubstr(path_));
 }
 
-TEST_F(StoreTest, AnotherProgramsFileIsRefusedAndLeftAlone) {
+TEST_F(StoreTest, RejectsFileOfAnotherProgramAndKeepsIt) {
   {
     Database database = Database::Open(path_).value();
     ASSERT_TRUE(database.Execute("CREATE TABLE bookmarks (url)"));
@@ -194,7 +194,7 @@ TEST_F(StoreTest, AnotherProgramsFileIsRefusedAndLeftAlone) {
   EXPECT_EQ(database.Number("SELECT count(*) FROM sqlite_schema").value(), 1);
 }
 
-TEST_F(StoreTest, AFileThatIsNoDatabaseIsRefusedWithTheRemedy) {
+TEST_F(StoreTest, RejectsFileThatIsNotADatabase) {
   std::ofstream(path_) << std::string(8192, 'x');
   auto database = Database::Open(path_);
   ASSERT_FALSE(database.has_value());
@@ -202,7 +202,7 @@ TEST_F(StoreTest, AFileThatIsNoDatabaseIsRefusedWithTheRemedy) {
   EXPECT_THAT(database.error().message, HasSubstr("move it"));
 }
 
-TEST_F(StoreTest, DamageInsideIsReportedWhenItIsMet) {
+TEST_F(StoreTest, DamageIsReportedWhenRead) {
   {
     Database database = OpenNotes();
     for (int i = 0; i < 2000; ++i) ASSERT_TRUE(database.Run("INSERT INTO notes (text) VALUES (?)", std::to_string(i)));
@@ -220,7 +220,7 @@ TEST_F(StoreTest, DamageInsideIsReportedWhenItIsMet) {
   EXPECT_THAT(count.error().message, HasSubstr("damaged"));
 }
 
-TEST_F(StoreTest, AnUnwritableDirectoryIsNamedWithTheRemedy) {
+TEST_F(StoreTest, UnwritableDirectoryErrorNamesTheRemedy) {
   {
     Database database = OpenNotes();
   }
@@ -236,19 +236,19 @@ TEST_F(StoreTest, AnUnwritableDirectoryIsNamedWithTheRemedy) {
   EXPECT_TRUE(InUnprivilegedChild([&] { return refuses(path_); }));
 }
 
-TEST_F(StoreTest, AMissingDirectoryIsNotFound) {
+TEST_F(StoreTest, MissingDirectoryIsNotFound) {
   auto database = Database::Open(directory_.File("none/test.db"));
   ASSERT_FALSE(database.has_value());
   EXPECT_EQ(database.error().code, ErrorCode::kNotFound);
 }
 
-TEST_F(StoreTest, ADirectoryInTheWayIsRefused) {
+TEST_F(StoreTest, RejectsDirectoryAtTheFilesPath) {
   auto database = Database::Open(directory_.path());
   ASSERT_FALSE(database.has_value());
   EXPECT_EQ(database.error().code, ErrorCode::kInvalid);
 }
 
-TEST_F(StoreTest, WithoutRoomItSaysSoAndGoesOnWhenThereIsSome) {
+TEST_F(StoreTest, FullDiskIsReportedAndRecoveredFrom) {
   Database database = OpenNotes();
   ASSERT_TRUE(database.Number("PRAGMA max_page_count = 8"));
   const std::string large(100000, 'x');
@@ -260,7 +260,7 @@ TEST_F(StoreTest, WithoutRoomItSaysSoAndGoesOnWhenThereIsSome) {
   EXPECT_TRUE(database.Run("INSERT INTO notes (text) VALUES (?)", large).has_value());
 }
 
-TEST_F(StoreTest, SomebodyElsesLockIsWaitedForAndThenReported) {
+TEST_F(StoreTest, LockOfAnotherProcessIsAwaitedThenReported) {
   Database holder = OpenNotes();
   Database other = Database::Open(path_, {.busy_timeout = std::chrono::milliseconds(1)}).value();
   auto held = Transaction::Begin(holder);
@@ -271,7 +271,7 @@ TEST_F(StoreTest, SomebodyElsesLockIsWaitedForAndThenReported) {
   EXPECT_TRUE(Transaction::Begin(other).has_value());
 }
 
-TEST_F(StoreTest, OnlyACheckpointMovesTheLogIntoTheFile) {
+TEST_F(StoreTest, OnlyACheckpointMovesTheWalIntoTheFile) {
   Database database = OpenNotes();
   for (int i = 0; i < 1500; ++i) ASSERT_TRUE(database.Run("INSERT INTO notes (text) VALUES (?)", std::to_string(i)));
   EXPECT_GE(database.wal_pages(), 1500);
@@ -281,7 +281,7 @@ TEST_F(StoreTest, OnlyACheckpointMovesTheLogIntoTheFile) {
   EXPECT_LT(database.wal_pages(), 10);
 }
 
-TEST_F(StoreTest, ALockHasOneHolder) {
+TEST_F(StoreTest, LockHasOneHolder) {
   const std::string path = directory_.File("lock");
   {
     auto lock = FileLock::Take(path);

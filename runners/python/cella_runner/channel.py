@@ -4,9 +4,7 @@ The socket is moved to a high descriptor so that `os.closerange(3, 256)` and its
 A process that the guest forked shares the socket, so sending is refused wherever the pid is not the runner's own.
 """
 
-import _json
 import _socket
-import codecs
 import errno
 import fcntl
 import os
@@ -14,40 +12,13 @@ import select
 import threading
 from os import getpid, read, write
 
+from .frames import decode, encode
 from .interrupts import Interrupts
 
-FRAME_LIMIT = 16 << 20
 REQUEST_LIMIT = 64 << 20
 HIGH_DESCRIPTOR = 500
-
-
-def _escape_surrogates(error):
-    # A lone surrogate is no UTF-8, and its JSON escape is refused by strict parsers: it travels as visible text.
-    return "".join("\\\\u%04x" % ord(char) for char in error.object[error.start : error.end]), error.end
-
-
-codecs.register_error("cella.json", _escape_surrogates)
-
-
-class _Reading:
-    """How the scanner reads."""
-
-    strict, object_hook, object_pairs_hook = True, None, None
-    parse_float, parse_int, parse_constant = float, int, float
-
-
-# The C parts of json themselves: the Python around them would make up a third of a small run, and of the pages that a
-# fork has to copy for it; and to import it takes a zygote milliseconds that the first session waits for.
-_scan = _json.make_scanner(_Reading)
-_encoder = _json.make_encoder(None, str, _json.encode_basestring, None, ":", ",", False, False, True)
-
-
-def encode(frame: dict) -> bytes:
-    return "".join(_encoder(frame, 0)).encode("utf-8", "cella.json")
-
-
-def decode(text: str):
-    return _scan(text, 0)[0]
+PEEKED = 1 << 16
+SMALL_FRAME = 512
 
 
 def to_high_descriptor(fd: int) -> int:
@@ -66,6 +37,7 @@ class Channel:
         self.fd = -1
         self.pid = 0
         self.muted = False
+        self.interrupted = None  # the run that the last interrupt frame named, if it was read while code ran
         self._buffer = b""
         self._sending = threading.RLock()
 
@@ -132,12 +104,37 @@ class Channel:
                     break
                 if frame.get("type") == "interrupt":
                     found = found or frame.get("run") == run
+                    self.interrupted = frame.get("run")
                 else:
                     others.append(encode(frame))
         except OSError:
             pass  # the guest closed the socket
         self._buffer = b"".join(len(body).to_bytes(4, "little") + body for body in others)
         return found
+
+    def sees_interrupt(self, run) -> bool:
+        """Whether a frame that interrupts this run is there, which stays. For a signal handler: one that interrupts
+        receive() may see none."""
+        if self.interrupted == run:
+            return True
+        carrier = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, self.fd)
+        try:
+            data = self._buffer + carrier.recv(PEEKED, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
+        except OSError:
+            data = self._buffer  # nothing is there
+        finally:
+            carrier.detach()
+        while len(data) >= 4:
+            end = 4 + int.from_bytes(data[:4], "little")
+            if len(data) >= end and end <= SMALL_FRAME:
+                try:
+                    frame = decode(data[4:end].decode("utf-8", "replace"))
+                except Exception:
+                    return False  # the rest of a frame that is being received
+                if frame.get("type") == "interrupt" and frame.get("run") == run:
+                    return True
+            data = data[end:]
+        return False
 
     def _read_rest(self, data: bytes, end: int) -> bytes:
         parts, size = [data], len(data)

@@ -9,7 +9,8 @@ import os
 import threading
 import time
 
-from .channel import Channel, encode
+from .channel import Channel
+from .frames import encode
 
 SLOWEST_MICROSECONDS = 5000
 TRY_AGAIN_AFTER = 8

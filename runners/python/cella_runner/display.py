@@ -5,11 +5,14 @@ import os
 import sys
 
 from . import mime
-from .channel import FRAME_LIMIT, encode
 from .errors import summary_of
+from .frames import FRAME_LIMIT, encode
 from .texts import text_of
 
 MOST_DISPLAYS = 1000
+# The supervisor takes the text alone of a bundle with more.
+MOST_TYPES = 64
+MOST_METADATA = 1000
 
 
 class DisplayHandle:
@@ -30,15 +33,17 @@ class DisplayHandle:
 
 
 class Displays:
-    def __init__(self, session):
+    def __init__(self, session, names=builtins.__dict__):
+        """`names` are the built-in names of the session."""
         self._session = session
+        self._names = names
         self._sent = 0
         self.dropped = 0
 
     def install(self):
-        builtins.display = self.display
-        builtins.update_display = self.update_display
-        builtins.clear_output = self.clear_output
+        self._names["display"] = self.display
+        self._names["update_display"] = self.update_display
+        self._names["clear_output"] = self.clear_output
 
     def begin(self):
         self._sent = self.dropped = 0
@@ -58,7 +63,7 @@ class Displays:
 
     def value(self, value):
         self._session.interrupts.check()
-        builtins._ = value
+        self._names["_"] = value
         limit = self._session.value_limit
         if mime.is_plain(value):
             bundle, metadata = {"text/plain": text_of(value, limit)}, {}
@@ -101,7 +106,9 @@ class Displays:
             return
         self._sent += 1
         self._session.streams.flush()
+        self._session.await_reader()
         self._send_display(bundle, metadata, display_id, bool(update))
+        self._session.await_reader()
 
     def _send_display(self, bundle: dict, metadata, display_id, update):
         metadata = mime.clean_metadata(metadata)
@@ -125,15 +132,27 @@ class Displays:
             print("_ipython_display_ failed: %s" % summary_of(error), file=sys.stderr)
 
     def _send(self, frame: dict):
+        if len(frame["mime"]) > MOST_TYPES:
+            text = bundle_text(frame["mime"])
+            note = "[%d representations were left out: at most %d are sent]" % (len(frame["mime"]) - 1, MOST_TYPES)
+            frame["mime"] = {"text/plain": text + "\n" + note if text else note}
+        if mime.count_nodes(frame["metadata"], MOST_METADATA) > MOST_METADATA:
+            frame["metadata"] = {}
+            print("metadata of more than %d values was left out" % MOST_METADATA, file=sys.stderr)
         body = encode(frame)
         if len(body) > FRAME_LIMIT:
-            text = bundle_text(frame["mime"])
-            note = "[a display of %.1f MiB was left out: at most 16 MiB are sent]" % (len(body) / (1 << 20))
-            frame["mime"] = {"text/plain": text + "\n" + note if text else note}
-            if "text" in frame:
-                frame["text"] = text
-            body = encode(frame)
+            body = encode(reduced(frame, len(body)))
         self._session.channel.send_bytes(body)
+
+
+def reduced(frame: dict, size: int) -> dict:
+    """A frame that is too large, with a note in place of its content."""
+    text = bundle_text(frame["mime"])
+    note = "[a display of %.1f MiB was left out: at most 16 MiB are sent]" % (size / (1 << 20))
+    changed = dict(frame, mime={"text/plain": text + "\n" + note if text else note})
+    if "text" in frame:
+        changed["text"] = text
+    return changed
 
 
 def bundle_text(bundle: dict) -> str:

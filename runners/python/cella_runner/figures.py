@@ -1,4 +1,6 @@
-"""Figures of matplotlib: shown once, as PNG and SVG, at show() or at the end of the cell, then closed.
+"""Figures of matplotlib: shown once, at show() or at the end of the cell, then closed.
+
+They are drawn as PNG; `%config InlineBackend.figure_formats = ["png", "svg"]` asks for other formats.
 
 Never imports matplotlib: whatever is asked here is asked because the guest has done so.
 """
@@ -11,6 +13,9 @@ from . import hooks
 from .errors import summary_of
 
 SVG_LIMIT = 4 << 20
+FORMATS = ("png", "svg")
+
+formats = ("png",)
 
 
 class _TooLarge(Exception):
@@ -24,7 +29,14 @@ class _BoundedText(io.StringIO):
         return super().write(text)
 
 
-def _managers():
+def choose(wanted):
+    """`svg`, or several; "retina" and others that do not exist here are PNG."""
+    global formats
+    names = [wanted] if isinstance(wanted, str) else list(wanted)
+    formats = tuple(sorted({name if name in FORMATS else "png" for name in names})) or ("png",)
+
+
+def managers():
     helpers = sys.modules.get("matplotlib._pylab_helpers")
     return helpers.Gcf.get_all_fig_managers() if helpers else []
 
@@ -35,14 +47,17 @@ def _draw(figure) -> dict:
     if not figure.axes and not figure.lines and not figure.texts and not figure.images:
         return images
     try:
-        png = io.BytesIO()
-        figure.savefig(png, format="png", bbox_inches="tight", dpi=figure.dpi)
-        images["image/png"] = base64.b64encode(png.getbuffer()).decode("ascii")
-        svg = _BoundedText()
-        figure.savefig(svg, format="svg", bbox_inches="tight")
-        images["image/svg+xml"] = svg.getvalue()
-    except _TooLarge:
-        pass  # the PNG is enough
+        if "svg" in formats:
+            svg = _BoundedText()
+            try:
+                figure.savefig(svg, format="svg", bbox_inches="tight")
+                images["image/svg+xml"] = svg.getvalue()
+            except _TooLarge:
+                pass  # a PNG takes its place
+        if "png" in formats or not images:
+            png = io.BytesIO()
+            figure.savefig(png, format="png", bbox_inches="tight", dpi=figure.dpi)
+            images["image/png"] = base64.b64encode(png.getbuffer()).decode("ascii")
     except Exception as error:
         print("drawing a figure failed: %s" % summary_of(error), file=sys.stderr)
     return images
@@ -70,24 +85,30 @@ def bundle(value, limit: int):
     return images, {}
 
 
+def draw_and_close(figure) -> dict:
+    """Its bundle; empty, if nothing is drawn in it."""
+    images = _draw(figure)
+    _close(figure)
+    if images:
+        images["text/plain"] = repr(figure)
+    return images
+
+
 def show_figure(self, warn=True):
     """Show this figure now."""
-    images = _draw(self)
-    _close(self)
+    images = draw_and_close(self)
     if images:
-        images["text/plain"] = repr(self)
         hooks.session().displays.publish(images)
 
 
 def show(*_, **__):
     """Show all open figures now."""
-    for manager in _managers():
+    for manager in managers():
         show_figure(manager.canvas.figure)
 
 
 def end_cell(draw: bool):
-    managers = _managers()
-    for manager in managers:
+    for manager in managers():
         if draw:
             show_figure(manager.canvas.figure)
         else:

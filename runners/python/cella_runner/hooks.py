@@ -6,7 +6,18 @@ A finder in front of sys.meta_path wraps the loader of the few modules that are 
 import os
 import sys
 
+from . import stack
+
 _session = None
+_MISSING = object()
+_backend = []  # matplotlib's own choice
+_replaced = []  # (module, name, what it was)
+
+
+def replace(module, name, value):
+    """Sets a name of a module, until uninstall()."""
+    _replaced.append((module, name, module.__dict__.get(name, _MISSING)))
+    setattr(module, name, value)
 
 
 def _getpass(module):
@@ -17,23 +28,41 @@ def _getpass(module):
 
 def _matplotlib(module):
     if not os.environ.get("MPLBACKEND"):
+        _backend.append(dict.__getitem__(module.rcParams, "backend"))
         module.rcParams["backend"] = "agg"
 
 
 def _pyplot(module):
     from . import figures
 
-    module.show = figures.show
+    replace(module, "show", figures.show)
 
 
 def _figure(module):
     from . import figures
 
-    module.Figure.show = figures.show_figure
+    replace(module.Figure, "show", figures.show_figure)
 
 
 def _linecache(module):
     _session.sources.publish(module)
+
+
+def _traceback(module):
+    stack.patch_traceback(module)
+
+
+def _warnings(module):
+    stack.patch_warnings(module)
+
+
+def _pandas(module):
+    """Tables show all of up to 50 columns: no terminal is there to fit in."""
+    try:
+        module.set_option("display.max_columns", 50)
+        module.set_option("display.width", 160)
+    except Exception:
+        pass  # an option of another name: its tables are as pandas makes them
 
 
 def _ipython(module):
@@ -48,6 +77,9 @@ _HOOKS = {
     "matplotlib": _matplotlib,
     "matplotlib.pyplot": _pyplot,
     "matplotlib.figure": _figure,
+    "pandas": _pandas,
+    "traceback": _traceback,
+    "warnings": _warnings,
     "IPython.core.getipython": _ipython,
     "IPython.core.display": _ipython,
     "IPython.core.display_functions": _ipython,
@@ -107,3 +139,16 @@ def backend_chosen():
     """By the session's environment, which a matplotlib that the zygote imported has not seen."""
     if "matplotlib" in sys.modules:
         sys.modules["matplotlib"].rcParams["backend"] = os.environ["MPLBACKEND"]
+
+
+def uninstall():
+    """For a program: modules are as they are without the runner."""
+    if _Finder in sys.meta_path:
+        sys.meta_path.remove(_Finder)
+    for module, name, value in reversed(_replaced):
+        if value is _MISSING:
+            delattr(module, name)
+        else:
+            setattr(module, name, value)
+    if _backend and "matplotlib" in sys.modules:
+        dict.__setitem__(sys.modules["matplotlib"].rcParams, "backend", _backend[0])

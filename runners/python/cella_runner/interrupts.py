@@ -7,16 +7,20 @@ The handler stays installed between runs, rather than SIG_IGN: programs that the
 It never raises into the code that surrounds a cell (protect()), however often a signal comes, or an exception could fly
 between two of its lines. A signal that arrives there waits for the next check(), just inside what may be interrupted.
 
+A signal may also be late: sent for a run that has ended since, and delivered to a thread that runs only now. For some
+seconds after a run that was interrupted, SIGINT ends a cell only if a frame that names its run is there. Otherwise it
+does what it does in any Python program, so that code may send it to itself.
+
 SIGURG ends a system call that blocks. The supervisor sends it after SIGINT, which may have come when Python had looked
 for signals already and was about to block, or just where it had to wait for a check() that did not follow.
 """
 
 import _signal
 from _thread import get_ident
-from time import sleep
+from time import monotonic
 
 SIGINT = int(_signal.SIGINT)
-SETTLE_MS = 20
+DOUBT_SECONDS = 5
 
 
 class Interrupts:
@@ -27,6 +31,11 @@ class Interrupts:
         self.early = False  # a signal came when no cell was running
         self.rehearsing = False  # the cell that runs is not the one to interrupt
         self.count = 0
+        self._count_before = 0  # the run
+        self._felt = False  # by the cell that runs
+        self._doubt_until = 0.0
+        self._run = None
+        self._channel = None
         self.main = get_ident()
         self._protected = {self._handle.__code__.co_filename}
 
@@ -38,18 +47,42 @@ class Interrupts:
         _signal.signal(SIGINT, self._handle)
         _signal.signal(_signal.SIGURG, self._wake)
 
-    def arm(self, run, is_asked):
-        """At the start of every run, since the last one may have installed a handler of its own. `is_asked` tells
-        whether the supervisor wants that run interrupted already; it is called only after a signal."""
+    def arm(self, run, channel):
+        """At the start of every run, since the last one may have installed a handler of its own, or blocked the signal.
+        The channel is looked at only after a signal."""
         _signal.signal(SIGINT, self._handle)
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (SIGINT,))
+        self._run, self._channel = run, channel
         self.held = self.armed = True
         if self.early and not self.rehearsing:
             self.early = False
-            self.pending = is_asked(run) or self.pending
+            if channel.take_interrupt(run):
+                self.pending = True
+            else:
+                self.doubt()  # the signal was for an earlier run, and another may follow
+        self._count_before = self.count
+        self._felt = self.pending
         self.held = False
 
     def disarm(self):
+        if self.armed and self.count != self._count_before and not self.rehearsing:
+            self.doubt()
         self.armed = self.pending = False
+
+    def doubt(self):
+        """An earlier run was interrupted: a signal that comes now may be late."""
+        self._doubt_until = monotonic() + DOUBT_SECONDS
+
+    def _is_meant(self) -> bool:
+        return not self._doubt_until or monotonic() >= self._doubt_until or self._is_asked()
+
+    def _is_asked(self) -> bool:
+        """Another signal may come meanwhile, and must not tear this apart: the channel's descriptor would be closed."""
+        held, self.held = self.held, True
+        try:
+            return self._channel.sees_interrupt(self._run)
+        finally:
+            self.held = held
 
     def check(self):
         if self.pending and self.armed:
@@ -71,23 +104,15 @@ class Interrupts:
         return self.held or frame is None or frame.f_code.co_filename in self._protected
 
     def _wake(self, signum, frame):
+        if self.armed and not self._felt and self.count != self._count_before and self._is_asked():
+            self.pending = self._felt = True  # the signal came before its frame
         if not self._must_wait(frame):
             self.check()
-
-    def settle(self, before: int):
-        """When a run is over that began after so many signals, and a frame comes that was to interrupt it: the signal
-        that follows must not hit the next run."""
-        for _ in range(SETTLE_MS):
-            if self.count != before:
-                return
-            sleep(0.001)
 
     def _handle(self, signum, frame):
         self.count += 1
         self.early = self.early or self.rehearsing or not self.armed
-        if not self.armed:
-            return
-        if self._must_wait(frame):
-            self.pending = True
-        else:
-            raise KeyboardInterrupt
+        if self.armed and self._is_meant():
+            self.pending = self._felt = True
+        if not self._must_wait(frame):
+            self.check()

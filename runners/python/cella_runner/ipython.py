@@ -4,6 +4,8 @@ Only the few modules of IPython through which everybody goes are patched, when t
 also ask get_ipython() whether they are in a notebook: they get a stand-in whose unknown attributes do nothing.
 """
 
+from . import hooks
+
 
 class _Nothing:
     """Anything that is asked of it is harmless."""
@@ -63,7 +65,7 @@ def patch(module, session):
     displays = session.displays
     if module.__name__ == "IPython.core.getipython":
         shell = Shell(session)
-        module.get_ipython = lambda: shell
+        hooks.replace(module, "get_ipython", lambda: shell)
         return
 
     def publish_display_data(data, metadata=None, *_, transient=None, update=False, **__):
@@ -90,4 +92,4 @@ def patch(module, session):
     }
     for name, replacement in replacements.items():
         if hasattr(module, name):
-            setattr(module, name, replacement)
+            hooks.replace(module, name, replacement)

@@ -1,17 +1,21 @@
 """What escapes.py calls: magics and shell commands, as notebooks have them. `__cella__` in cells is a Magics object."""
 
 import os
+import re
 import sys
 import time
 
 from .shell import Shell
 
-IGNORED = ("autoreload", "config", "load_ext", "matplotlib", "reload_ext")
+IGNORED = ("autoreload", "load_ext", "matplotlib", "reload_ext")
 MARKUP = {"html": "text/html", "markdown": "text/markdown", "latex": "text/latex", "svg": "image/svg+xml"}
 NO_NETWORK = (
     "This session has no network, so pip cannot install anything: allow it when the session is made"
     ' (`--network host`, or "network": "host").'
 )
+# Then it is the shell's line.
+_OPERATOR = re.compile(r"[;&|`]|\s[<>]")
+_PIP_LINE = re.compile(r"[%!]\s*(?:pip3?|python3? -m pip)\s")
 
 
 class UsageError(Exception):
@@ -106,6 +110,19 @@ class Magics:
         os.chdir(os.path.expanduser(line.strip("'\"") or "~"))
         print(os.getcwd())
 
+    def line_config(self, line: str):
+        """`%config InlineBackend.figure_formats = ["svg"]`; other settings are accepted and do nothing."""
+        name, equals, value = line.partition("=")
+        if equals and name.strip() in ("InlineBackend.figure_format", "InlineBackend.figure_formats"):
+            import ast
+
+            from . import figures
+
+            try:
+                figures.choose(ast.literal_eval(value.strip()))
+            except (ValueError, SyntaxError, TypeError):
+                raise UsageError("%%config %s: must be a format or a list, as ['svg']" % name.strip()) from None
+
     def line_pwd(self, line: str):
         return os.getcwd()
 
@@ -131,22 +148,43 @@ class Magics:
 
     def line_pip(self, line: str):
         code = self._pip(self._expand_line(line))
-        if code:
+        if code and "deps" not in self._session.spaces:
             raise UsageError("pip ended with exit code %d" % code)
 
     def _expand_line(self, line: str) -> str:
         return self._shell.expand(line, self._session.namespace, {})
 
     def _pip(self, arguments: str) -> int:
-        if not self._session.network and arguments.split(" ")[0] in ("install", "download", "wheel", "index", "search"):
-            print(NO_NETWORK, file=sys.stderr)
-            raise UsageError("pip needs the network, and this session has none")
         import importlib
         import shlex
 
+        if "deps" in self._session.spaces and not _OPERATOR.search(arguments):
+            return self._host_pip(shlex.split(arguments))
+        has_network = self._session.network or "deps" in self._session.spaces
+        if not has_network and arguments.split(" ")[0] in ("install", "download", "wheel", "index", "search"):
+            print(NO_NETWORK, file=sys.stderr)
+            raise UsageError("pip needs the network, and this session has none")
         code = self._shell.run("%s -m pip %s" % (shlex.quote(sys.executable), arguments))
         importlib.invalidate_caches()
         return code
+
+    def _host_pip(self, arguments: list) -> int:
+        """In this process. A failure is printed; it is the cell's error if the cell consists of such lines."""
+        from . import pip_command
+
+        try:
+            return pip_command.run(arguments)
+        except (pip_command.PipError, pip_command.HostCallError) as error:
+            pip_command.complain(error)
+            if self._only_installs():
+                raise
+            return 1
+
+    def _only_installs(self) -> bool:
+        import linecache
+
+        lines = [line.strip() for line in linecache.getlines(self._session.cell_name)]
+        return all(_PIP_LINE.match(line) for line in lines if line and not line.startswith("#"))
 
     def line_system(self, line: str):
         self._shell.run(self._expand_line(line))

@@ -100,6 +100,17 @@ def _merge(mime: dict, metadata: dict, data: dict, extra: dict, limit: int):
     metadata.update(clean_metadata(extra))
 
 
+def count_nodes(value, bound: int) -> int:
+    """Values within a value, itself included; counting ends beyond the bound."""
+    count, waiting = 0, [value]
+    while waiting and count <= bound:
+        part = waiting.pop()
+        count += 1
+        if isinstance(part, (dict, list)):
+            waiting.extend(part.values() if isinstance(part, dict) else part)
+    return count
+
+
 def clean_metadata(metadata) -> dict:
     try:
         if not metadata:

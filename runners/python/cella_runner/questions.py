@@ -29,6 +29,8 @@ class Questions:
                 while self.open:
                     if self._channel.readable(POLL_SECONDS):
                         frame = self._receive()
+                        if frame.get("type") == "interrupt":
+                            self._channel.interrupted = frame.get("run")
                         if frame.get("type") == "input_reply":
                             return None if frame.get("eof") else str(frame.get("text", ""))
             return None

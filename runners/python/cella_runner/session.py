@@ -11,13 +11,14 @@ import time
 import types
 from time import process_time_ns
 
-from . import hooks, stdin, threads
+from . import hooks, packages, stdin, threads
 from .cell import Compiler, Executor, Sources
 from .channel import Channel
 from .checkpoint import Checkpoints
 from .display import Displays
 from .errors import describe
 from .interrupts import Interrupts
+from .order import Order
 from .questions import Questions
 from .streams import Streams
 
@@ -36,14 +37,15 @@ class Session:
         self.channel = Channel(self.interrupts)
         self.questions = Questions(self.channel)
         self.streams = Streams(self.questions.ask)
+        self.order = Order()
         self.displays = Displays(self)
         self.checkpoints = Checkpoints(self.channel, library_path)
         self.sources = Sources()
         self.compiler = Compiler(self._install_magics)
         self.cell_name = None  # of the cell that runs
-        self.last_run = None, 0  # and how many interrupts had been felt before it
         self.network = False
         self.value_limit = DEFAULT_VALUE_LIMIT
+        self.spaces = ()  # namespaces that the guest may call
         # The guest's names are those of the real __main__, so that pickle, dataclasses and multiprocessing find them.
         self.module = types.ModuleType("__main__")
         self.namespace = self.module.__dict__
@@ -62,6 +64,7 @@ class Session:
             "is_complete": self._is_complete,
             "checkpoint": self._checkpoint,
             "rehearse": self._rehearse_first_runs,
+            "program": self._program,
             "interrupt": self._interrupt,
         }
 
@@ -101,19 +104,32 @@ class Session:
     def _configure(self, frame):
         self.network = bool(frame.get("network"))
         self.value_limit = int(frame.get("value_limit") or DEFAULT_VALUE_LIMIT)
+        self.compiler.assignments = frame.get("assignments") is True
         if frame.get("env") is not None:
             _set_environment(frame["env"])
+        if frame.get("spaces"):
+            from . import calls
+
+            self.spaces = frame["spaces"]
+            calls.install(self.spaces)
         if frame.get("cwd"):
             try:
                 os.chdir(frame["cwd"])
             except OSError as error:
                 print("cannot enter the working directory: %s" % error, file=sys.stderr)
 
+    def _program(self, frame):
+        from . import program
+
+        program.run(self, frame)
+
+    def set_environment(self, frame):
+        if frame.get("env") is not None:
+            _set_environment(frame["env"])
+
     def _interrupt(self, frame):
-        run, signals = self.last_run
-        if run is not None and frame.get("run") == run:
-            self.interrupts.settle(signals)
-            self.last_run = run, self.interrupts.count  # there may be one more
+        """For a run that is over: its signal may still be on the way."""
+        self.interrupts.doubt()
 
     def _run(self, frame):
         begin = process_time_ns()
@@ -167,17 +183,19 @@ class Session:
     def _run_cell(self, frame):
         """(status, exit code, error frame or None); nothing of the cell's values is left referenced."""
         code, run = frame["code"], frame.get("run")
-        self.cell_name = name = frame.get("file") or "<cell %s>" % frame.get("number")
+        self.cell_name = name = frame.get("file") or "cell %s" % frame.get("number")
         threads.begin_run()
         self.streams.begin(frame.get("stdin"), bool(frame.get("input")))
         self.displays.begin()
+        self.order.begin()
+        if not self.interrupts.rehearsing and frame.get("packages") != packages.current:
+            packages.publish(frame.get("packages"))
+            packages.use(frame.get("packages"))
         self.namespace.pop("__warningregistry__", None)  # cells share line numbers: each may warn anew
         self.sources.add(name, code)
         outcome = "ok", 0, None
         try:
-            if run is not None:
-                self.last_run = run, self.interrupts.count
-            self.interrupts.arm(run, self.channel.take_interrupt)
+            self.interrupts.arm(run, self.channel)
             self.questions.open = True
             try:
                 statements, expression = self.compiler.compile(code, name)
@@ -199,6 +217,11 @@ class Session:
             self.displays.end(draw=False)
             self.streams.flush()
         return outcome
+
+    def await_reader(self):
+        """So that text and displays arrive in the order of the code."""
+        if self.channel.is_owner() and not self.channel.muted:
+            self.order.await_reader(self.streams.spares(), self.channel.fd)
 
     def _exit_code(self, request: SystemExit) -> int:
         code = request.code

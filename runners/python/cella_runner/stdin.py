@@ -4,7 +4,9 @@ import builtins
 import io
 import sys
 
-_builtin_input = builtins.input
+from . import hooks
+
+builtin_input = builtins.input
 
 
 class _Raw(io.RawIOBase):
@@ -12,7 +14,7 @@ class _Raw(io.RawIOBase):
 
     def __init__(self, text: "Input"):
         self._text = text
-        self._rest = b""
+        self._rest = memoryview(b"")
 
     def readable(self):
         return True
@@ -22,7 +24,7 @@ class _Raw(io.RawIOBase):
 
     def readinto(self, target):
         if not self._rest:
-            self._rest = self._text.readline().encode("utf-8", "surrogateescape")
+            self._rest = memoryview(self._text.readline().encode("utf-8", "surrogateescape"))
         part = self._rest[: len(target)]
         self._rest = self._rest[len(part) :]
         target[: len(part)] = part
@@ -40,11 +42,13 @@ class Input(io.TextIOBase):
     def __init__(self, ask):
         self._ask = ask
         self._pending = ""
+        self._at = 0  # what of it was read: cutting it off would copy the rest for each line
         self._buffer = None
         self._interactive = False
 
     def begin(self, text, interactive: bool):
         self._pending = text or ""
+        self._at = 0
         self._interactive = interactive
         self._buffer = None
 
@@ -66,44 +70,47 @@ class Input(io.TextIOBase):
     def close(self):
         """exit() closes sys.stdin; the session goes on."""
 
-    def line(self, prompt="", password=False) -> str:
-        """A line with its end; an empty text at the end of input."""
-        if not self._pending:
-            if not self._interactive:
-                return ""
-            answer = self._ask(prompt, password)
-            if answer is None:
-                return ""
-            self._pending = answer if answer.endswith("\n") else answer + "\n"
-        head, newline, self._pending = self._pending.partition("\n")
-        return head + newline
+    def _take(self, end: int) -> str:
+        part = self._pending[self._at : end]
+        self._at = end
+        if self._at >= len(self._pending):
+            self._pending, self._at = "", 0
+        return part
+
+    def _fill(self, prompt="", password=False) -> bool:
+        """Whether there is something to read; asks for it where somebody answers."""
+        if self._pending:
+            return True
+        answer = self._ask(prompt, password) if self._interactive else None
+        if answer is None:
+            return False
+        self._pending = answer if answer.endswith("\n") else answer + "\n"
+        return True
+
+    def line(self, prompt="", password=False, size=-1) -> str:
+        """A line with its end, or so many characters of it; an empty text at the end of input."""
+        if not self._fill(prompt, password):
+            return ""
+        end = self._pending.find("\n", self._at) + 1 or len(self._pending)
+        return self._take(end if size < 0 else min(end, self._at + size))
 
     def is_asking(self) -> bool:
         return self._interactive and not self._pending
 
     def readline(self, size=-1):
-        line = self.line()
-        if size is not None and 0 <= size < len(line):
-            self._pending = line[size:] + self._pending
-            line = line[:size]
-        return line
+        return self.line(size=-1 if size is None else size)
 
     def read(self, size=-1):
-        parts, length = [], 0
-        while size is None or size < 0 or length < size:
-            part = self.line()
-            if not part:
-                break
+        parts, left = [], -1 if size is None else size
+        while left != 0 and self._fill():
+            part = self._take(len(self._pending) if left < 0 else min(len(self._pending), self._at + left))
             parts.append(part)
-            length += len(part)
-        text = "".join(parts)
-        if size is not None and 0 <= size < length:
-            self._pending = text[size:] + self._pending
-            text = text[:size]
-        return text
+            if left > 0:
+                left -= len(part)
+        return "".join(parts)
 
 
-def _ask_line(stream: Input, prompt: str, password: bool) -> str:
+def ask_line(stream: Input, prompt: str, password: bool) -> str:
     sys.stdout.flush()
     sys.stderr.flush()
     if not stream.is_asking() and prompt:
@@ -123,8 +130,8 @@ def install(stream: Input):
     def input(prompt="", /):
         """Read a line from standard input; the trailing newline is stripped."""
         if sys.stdin is not stream:
-            return _builtin_input(prompt)
-        return _ask_line(stream, str(prompt), False)
+            return builtin_input(prompt)
+        return ask_line(stream, str(prompt), False)
 
     builtins.input = input
 
@@ -132,6 +139,7 @@ def install(stream: Input):
 def patch_getpass(module, stream: Input):
     def getpass(prompt="Password: ", stream_=None, **_):
         """Ask for a password, without echo where the asker can do that."""
-        return _ask_line(stream, str(prompt), True)
+        return ask_line(stream, str(prompt), True)
 
-    module.getpass = module.unix_getpass = getpass
+    for name in ("getpass", "unix_getpass"):
+        hooks.replace(module, name, getpass)

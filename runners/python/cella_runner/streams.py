@@ -15,6 +15,11 @@ from .channel import to_high_descriptor
 from .stdin import Input
 
 NAMES = ("<stdin>", "<stdout>", "<stderr>")
+# As the interpreter has chosen them; a process may be without some stream.
+STANDARD = [
+    (getattr(stream, "encoding", "utf-8"), getattr(stream, "errors", "strict"))
+    for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__)
+]
 
 
 class Output(io.TextIOWrapper):
@@ -63,6 +68,10 @@ class Streams:
 
     def adopt(self, spares):
         self._spares = spares
+
+    def spares(self):
+        """Duplicates of descriptors 1 and 2 as the session had them at first."""
+        return self._spares[1:]
 
     def close(self):
         for spare in self._spares:

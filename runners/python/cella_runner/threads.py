@@ -42,3 +42,7 @@ def start(self):
 def install():
     start.__qualname__ = "Thread.start"
     threading.Thread.start = start
+
+
+def uninstall():
+    threading.Thread.start = _start

@@ -5,10 +5,17 @@ import traceback
 
 from .errors import cut, summary_of
 
-PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_own = (os.path.dirname(os.path.abspath(__file__)) + os.sep,)  # frames of files below these are not shown
 SHOWN_ENTRIES = 60
 DEEPEST = 2000
 TRACEBACK_LIMIT = 512 << 10
+
+
+def hide(directory: str):
+    """Frames of files below it are not the guest's either."""
+    global _own
+    if directory not in _own:
+        _own = (*_own, directory)
 
 
 class _Stack(traceback.StackSummary):
@@ -28,7 +35,7 @@ def _clean(summary, seen):
         return
     seen.add(id(summary))
     if summary.stack is not None:
-        summary.stack = _Stack(frame for frame in summary.stack if not frame.filename.startswith(PACKAGE))
+        summary.stack = _Stack(frame for frame in summary.stack if not frame.filename.startswith(_own))
     _clean(summary.__cause__, seen)
     _clean(summary.__context__, seen)
     for part in getattr(summary, "exceptions", None) or ():
@@ -36,7 +43,7 @@ def _clean(summary, seen):
 
 
 def _guest_part(trace):
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_own):
         trace = trace.tb_next
     return trace
 

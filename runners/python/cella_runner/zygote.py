@@ -15,12 +15,12 @@ import sys
 import threading
 from _thread import get_native_id
 
-from .channel import decode, encode
+from .frames import decode, encode
 from .errors import describe
 from .session import Session
 
 # What many sessions need at some time, but none of them before its first result: imported when nobody wants a session.
-LATER_MODULES = ("json", "datetime", "math", "random") + tuple(
+LATER_MODULES = ("cella_runner.program", "json", "datetime", "math", "random") + tuple(
     "cella_runner." + name
     for name in ("tracebacks", "escapes", "event_loop", "figures", "inspection", "ipython", "magics")
 )

@@ -23,6 +23,7 @@ std::string_view ColonHelp() {
   return R"(:help               this text
 :reset              forget all variables and end all processes; files stay
 :files              list the workspace
+:deps               list the packages that were added; :deps add NAME, :deps remove NAME
 :load FILE          run a file of this machine
 :checkpoint NAME    remember the Python variables as they are now
 :rollback NAME      go back to them
@@ -41,7 +42,7 @@ Ctrl-C clears the line, or interrupts the run; pressed again within two seconds,
 }
 
 std::string_view ColonNames() {
-  return "help reset files load checkpoint rollback checkpoints drop lang time info quit";
+  return "help reset files deps load checkpoint rollback checkpoints drop lang time info quit";
 }
 
 }  // namespace cella::cli

@@ -112,7 +112,7 @@ async::Task<void> Interactive::Converse() {
   }
   if (status_ != 1) co_return;
   // Whatever is asked of it, it tells why it ended.
-  auto answer = co_await session_.Ask("python", language::Question::kIsComplete, "", 0);
+  auto answer = co_await session_.Ask("python", CodeQuestion::kIsComplete, "", 0);
   if (!answer) co_await view_.Complain(answer.error().message);
 }
 
@@ -196,7 +196,7 @@ async::Task<bool> Interactive::EndsEntry(LineEditor& editor) {
   if (!ends && buffer.on_last_line()) {
     // The indentation of a line that was left empty is ours.
     std::string asked = EndsInBlankLine(text) ? text.substr(0, text.rfind('\n') + 1) : text;
-    auto answer = co_await session_.Ask(language_, language::Question::kIsComplete, std::move(asked), 0);
+    auto answer = co_await session_.Ask(language_, CodeQuestion::kIsComplete, std::move(asked), 0);
     if (answer) {
       auto json = nlohmann::json::parse(*answer, nullptr, false);
       ends = !json.is_object() || json.value("status", "") != "incomplete";
@@ -224,7 +224,7 @@ async::Task<void> Interactive::Complete(LineEditor& editor) {
     if (text.find_first_of(" \n") >= buffer.cursor()) completion = CompleteName(ColonNames(), text, 1, buffer.cursor());
   } else {
     const size_t cursor = CharactersBefore(text, buffer.cursor());
-    auto answer = co_await session_.Ask(language_, language::Question::kComplete, text, cursor);
+    auto answer = co_await session_.Ask(language_, CodeQuestion::kComplete, text, cursor);
     if (answer) completion = ParseCompletion(*answer, text);
   }
   if (!completion) co_return;

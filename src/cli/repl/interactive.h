@@ -16,6 +16,7 @@
 #include "cli/repl/run_view.h"
 #include "cli/repl/screen.h"
 #include "cli/repl/terminal.h"
+#include "installer/session_packages.h"
 #include "language/table.h"
 #include "session/session.h"
 
@@ -23,8 +24,9 @@ namespace cella::cli {
 
 struct InteractiveOptions {
   std::string language = "python";
-  std::string images;   // where displays are saved; empty: a private directory
-  std::string history;  // the file; empty: none
+  std::string images;                              // where displays are saved; empty: a private directory
+  std::string history;                             // the file; empty: none
+  installer::SessionPackages* packages = nullptr;  // outlives it; null: the session takes none
 };
 
 class Interactive {
@@ -50,13 +52,14 @@ class Interactive {
 
   // Running (interactive_run.cc).
   async::Task<void> RunCell(std::string language, std::string code);
-  async::Task<void> RunInSession(session::RunInput input);
+  async::Task<void> AwaitEnd();
   async::Task<bool> AnswerInput(InputWanted wanted);
   async::Task<void> AskWhetherItEnded();
 
   // Commands (interactive_commands.cc).
   async::Task<void> Obey(ColonCommand command);
   async::Task<void> ChangeState(const ColonCommand& command);
+  async::Task<void> ChangePackages(std::string argument);
   async::Task<void> Load(std::string path);
   std::string Info() const;
 
@@ -72,8 +75,8 @@ class Interactive {
   Screen screen_;
   async::TaskGroup watchers_;
   std::unique_ptr<Terminal> terminal_;
-  std::optional<Result<RunResult>> result_;  // of the last run
-  std::optional<int> status_;                // we leave with it
+  std::shared_ptr<session::Run> run_;  // the last one
+  std::optional<int> status_;          // we leave with it
 };
 
 }  // namespace cella::cli

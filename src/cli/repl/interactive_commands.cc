@@ -1,5 +1,7 @@
 // What is typed behind a colon.
 #include <cstdlib>
+#include <iterator>
+#include <sstream>
 
 #include "base/units.h"
 #include "cli/repl/interactive.h"
@@ -27,6 +29,8 @@ async::Task<void> Interactive::Obey(ColonCommand command) {
   } else if (name == "files") {
     // Wherever the code has gone meanwhile. The local executor has no /workspace, and begins in its own.
     co_await RunCell("bash", "(cd /workspace 2>/dev/null; ls -la)");
+  } else if (name == "deps") {
+    co_await ChangePackages(argument);
   } else if (name == "load" && !argument.empty()) {
     co_await Load(argument);
   } else if (name == "info") {
@@ -77,6 +81,36 @@ async::Task<void> Interactive::ChangeState(const ColonCommand& command) {
   if (status) co_return;
   co_await view_.Complain(status.error().message);
   if (status.error().code == ErrorCode::kClosed) co_await AskWhetherItEnded();
+}
+
+async::Task<void> Interactive::ChangePackages(std::string argument) {
+  std::istringstream text(std::move(argument));
+  std::string verb;
+  text >> verb;
+  std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
+  Status status = Err(ErrorCode::kInvalid, ":deps, :deps add PACKAGE..., or :deps remove NAME...");
+  if (options_.packages == nullptr) {
+    status = Err(ErrorCode::kUnsupported, "this session takes no packages: the sandbox executor does");
+  } else if (verb.empty()) {
+    const installer::SessionLayer* layer = options_.packages->layer();
+    std::string list;
+    for (const std::string& each : layer == nullptr ? std::vector<std::string>() : layer->List()) list += each + "\n";
+    co_await Print(list);
+    co_return;
+  } else if ((verb == "add" || verb == "remove") && !words.empty()) {
+    status = co_await options_.packages->Open();
+    if (status && verb == "add") {
+      auto change = co_await options_.packages->layer()->Add(std::move(words), nullptr, options_.packages->stop());
+      if (!change) status = std::unexpected(std::move(change.error()));
+    } else if (status) {
+      for (std::string& name : words) {
+        auto removed = co_await options_.packages->layer()->Remove(name, nullptr, options_.packages->stop());
+        if (!removed) status = std::unexpected(std::move(removed.error()));
+        if (removed && !*removed) status = Err(ErrorCode::kNotFound, "'{}' was not added", name);
+      }
+    }
+  }
+  if (!status) co_await view_.Complain(status.error().message);
 }
 
 async::Task<void> Interactive::Load(std::string path) {

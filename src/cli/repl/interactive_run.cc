@@ -12,17 +12,24 @@ constexpr size_t kMaxTypedAhead = 65536;
 
 }  // namespace
 
-async::Task<void> Interactive::RunInSession(session::RunInput input) {
-  result_ = co_await session_.Run(std::move(input), &view_);
+async::Task<void> Interactive::AwaitEnd() {
+  (void)co_await run_->Ended();
   mailbox_.Post(RunEnded{});
 }
 
 async::Task<void> Interactive::RunCell(std::string language, std::string code) {
-  session::RunInput input;
-  input.blocks = {{std::move(language), std::move(code)}};
-  input.answers_input = true;
+  RunSpec spec;
+  spec.blocks = {{std::move(language), std::move(code)}};
+  spec.answers_input = true;
+  auto submitted = session_.Submit(std::move(spec), &view_);
+  if (!submitted) {
+    co_await view_.Complain(submitted.error().message);
+    if (submitted.error().code == ErrorCode::kClosed) status_ = 1;
+    co_return;
+  }
+  run_ = std::move(*submitted);
   async::TaskGroup run(loop_);
-  run.Add(RunInSession(std::move(input)));
+  run.Add(AwaitEnd());
 
   std::vector<Message> typed_ahead;
   std::optional<async::TimePoint> interrupted;
@@ -34,7 +41,7 @@ async::Task<void> Interactive::RunCell(std::string language, std::string code) {
         co_await Print("^C\n");
         const async::TimePoint now = async::Clock::now();
         const bool insists = interrupted && now - *interrupted < kInsistence;
-        insists ? session_.Cancel() : session_.Interrupt();
+        (void)run_->Stop(insists ? StopReason::kCancel : StopReason::kInterrupt);
         interrupted = now;
       } else if (key->code == KeyCode::kSuspend) {
         terminal_->Suspend();
@@ -51,23 +58,19 @@ async::Task<void> Interactive::RunCell(std::string language, std::string code) {
       running = false;
     } else {
       Leave(message);
-      session_.Cancel();
+      (void)run_->Stop(StopReason::kCancel);
     }
   }
   co_await run.Join();
   mailbox_.PutBack(std::move(typed_ahead));
   co_await view_.EndLine();
-  if (!*result_) {
-    co_await view_.Complain(result_->error().message);
-    if (result_->error().code == ErrorCode::kClosed) status_ = 1;
-  } else if ((*result_)->state == StateAfter::kLost || (*result_)->outcome.status == RunStatus::kRejected) {
-    co_await AskWhetherItEnded();
-  }
+  const RunResult& result = run_->result();
+  if (result.state == StateAfter::kLost || result.outcome.status == RunStatus::kRejected) co_await AskWhetherItEnded();
 }
 
 // A jail that is gone answers nothing any more.
 async::Task<void> Interactive::AskWhetherItEnded() {
-  auto answer = co_await session_.Ask("python", language::Question::kIsComplete, "", 0);
+  auto answer = co_await session_.Ask("python", CodeQuestion::kIsComplete, "", 0);
   if (!answer && answer.error().code == ErrorCode::kClosed) status_ = 1;
 }
 
@@ -103,7 +106,7 @@ async::Task<bool> Interactive::AnswerInput(InputWanted wanted) {
       co_await Print(bytes);
       if (std::holds_alternative<RunEnded>(message)) co_return false;
       Leave(message);
-      session_.Cancel();
+      (void)run_->Stop(StopReason::kCancel);
       co_return true;
     }
     if (request == Request::kNone || request == Request::kComplete) continue;
@@ -120,13 +123,13 @@ async::Task<bool> Interactive::AnswerInput(InputWanted wanted) {
       continue;
     }
     if (request == Request::kInterrupt) {
-      session_.Interrupt();
+      (void)run_->Stop(StopReason::kInterrupt);
       co_return true;
     }
     std::optional<std::string> answer;
     if (request == Request::kEnter) answer = editor.buffer().text();
     // A run that ended meanwhile needs no answer, and its end is in the mailbox.
-    (void)co_await session_.Reply(std::move(answer));
+    (void)run_->Reply(std::move(answer));
     co_return true;
   }
 }

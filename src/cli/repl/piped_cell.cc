@@ -7,7 +7,6 @@
 
 #include "async/deadline.h"
 #include "async/signals.h"
-#include "async/task_group.h"
 #include "language/plan.h"
 
 namespace cella::cli {
@@ -41,21 +40,18 @@ async::Task<int> RunPipedCell(async::Loop& loop, session::Session& session, RunV
     co_await view.Complain(code.error().message);
     co_return kExitRejected;
   }
-  async::Event ended(loop);
-  Result<RunResult> result = Err(ErrorCode::kInternal, "nothing ran");
-  auto run = [&]() -> async::Task<void> {
-    session::RunInput input;
-    input.blocks = {{std::move(language), std::move(*code)}};
-    result = co_await session.Run(std::move(input), &view);
-    ended.Set();
-  };
-  async::TaskGroup group(loop);
-  group.Add(run());
-  auto second = co_await async::FirstOf(ended.Wait(), stop.Wait());
-  if (second.index() == 1) session.Cancel();
-  co_await group.Join();
-  if (result) co_return result->outcome.exit_code;
-  co_await view.Complain(result.error().message);
+  RunSpec spec;
+  spec.blocks = {{std::move(language), std::move(*code)}};
+  auto run = session.Submit(std::move(spec), &view);
+  if (run) {
+    auto second = co_await async::FirstOf((*run)->Ended(), stop.Wait());
+    if (second.index() == 1) {
+      (void)(*run)->Stop(StopReason::kCancel);
+      (void)co_await (*run)->Ended();
+    }
+    co_return (*run)->result().outcome.exit_code;
+  }
+  co_await view.Complain(run.error().message);
   co_return kExitRejected;
 }
 

@@ -50,7 +50,7 @@ TEST(EscapeFilterTest, PassesTextAndColours) {
   EXPECT_EQ(Filtered("\x1B[38:2::1:2:3mx"), "\x1B[38:2::1:2:3mx\x1B[0m");
 }
 
-TEST(EscapeFilterTest, DropsWhatActsOnTheTerminal) {
+TEST(EscapeFilterTest, DropsSequencesThatControlTheTerminal) {
   EXPECT_EQ(Filtered("a\x1B[2Jb\x1B[Hc"), "abc");
   EXPECT_EQ(Filtered("a\x1B]0;title\x07"
                      "b"),
@@ -67,7 +67,7 @@ TEST(EscapeFilterTest, DropsWhatActsOnTheTerminal) {
   EXPECT_EQ(Filtered("\x1B[?25lx\x1B[>4;2mx\x1B[1 qx"), "xxx");
 }
 
-TEST(EscapeFilterTest, DropsTheEightBitControls) {
+TEST(EscapeFilterTest, DropsEightBitControls) {
   EXPECT_EQ(Filtered("a\xC2\x9B"
                      "2Jb"),
             "a2Jb");
@@ -78,19 +78,19 @@ TEST(EscapeFilterTest, DropsTheEightBitControls) {
   EXPECT_EQ(Filtered("\xE6\x97x\xFF"), "\xEF\xBF\xBDx\xEF\xBF\xBD");
 }
 
-TEST(EscapeFilterTest, AnUnfinishedSequenceSwallowsNoFurtherLine) {
+TEST(EscapeFilterTest, UnfinishedSequenceEndsAtTheLineEnd) {
   EXPECT_EQ(Filtered("a\x1B]0;never ended\nb"), "a\nb");
   EXPECT_EQ(Filtered("a\x1B[12\nb"), "a\nb");
   EXPECT_EQ(Filtered("a\x1B["), "a");
   EXPECT_EQ(Filtered("a\x1B[" + std::string(100, '1') + "mb"), "ab");
 }
 
-TEST(EscapeFilterTest, PlainTextHasNeitherColoursNorLines) {
+TEST(EscapeFilterTest, PlainTextDropsColoursAndLineEnds) {
   EXPECT_EQ(PlainText("a\x1B[31mb\x1B[0m\r\nc\t"), "abc");
   EXPECT_EQ(PlainText("name? "), "name? ");
 }
 
-TEST(CharWidthTest, KnowsWideAndCombining) {
+TEST(CharWidthTest, ReturnsWidthOfWideAndCombiningCharacters) {
   EXPECT_EQ(TextWidth("abc"), 3u);
   EXPECT_EQ(TextWidth("é"), 1u);
   EXPECT_EQ(TextWidth("e\u0301"), 1u);
@@ -99,7 +99,7 @@ TEST(CharWidthTest, KnowsWideAndCombining) {
   EXPECT_EQ(TextWidth("\xFF"), 1u);
 }
 
-TEST(KeyDecoderTest, TextAndKeys) {
+TEST(KeyDecoderTest, DecodesTextAndKeys) {
   KeyDecoder decoder;
   EXPECT_THAT(decoder.Feed("aé\r"), ElementsAre(Key{KeyCode::kText, "aé"}, Key{KeyCode::kEnter, ""}));
   EXPECT_THAT(decoder.Feed("\x1B[A\x1BOB\x1B[1;5C\x1B[3~\x1B"
@@ -110,7 +110,7 @@ TEST(KeyDecoderTest, TextAndKeys) {
               ElementsAre(Key{KeyCode::kInterrupt, ""}, Key{KeyCode::kEndOfInput, ""}, Key{KeyCode::kSuspend, ""}));
 }
 
-TEST(KeyDecoderTest, WhatArrivesInPieces) {
+TEST(KeyDecoderTest, DecodesSequencesArrivingInPieces) {
   KeyDecoder decoder;
   EXPECT_THAT(decoder.Feed("\xE6"), ElementsAre());
   EXPECT_THAT(decoder.Feed("\x97"), ElementsAre());
@@ -120,14 +120,14 @@ TEST(KeyDecoderTest, WhatArrivesInPieces) {
   EXPECT_THAT(decoder.Feed("D"), ElementsAre(Key{KeyCode::kLeft, ""}));
 }
 
-TEST(KeyDecoderTest, EscapeAloneIsForgottenBeforeOtherKeys) {
+TEST(KeyDecoderTest, LoneEscapeBeforeOtherKeysIsDropped) {
   KeyDecoder decoder;
   EXPECT_THAT(decoder.Feed("\x1B\x03"), ElementsAre(Key{KeyCode::kInterrupt, ""}));
   EXPECT_THAT(decoder.Feed("\x1B\x1B[A"), ElementsAre(Key{KeyCode::kUp, ""}));
   EXPECT_THAT(decoder.Feed("\x1B[99;99z!"), ElementsAre(Key{KeyCode::kText, "!"}));
 }
 
-TEST(KeyDecoderTest, APasteIsOneKeyWithoutControls) {
+TEST(KeyDecoderTest, BracketedPasteIsOneKeyWithoutControls) {
   KeyDecoder decoder;
   EXPECT_THAT(decoder.Feed("\x1B[200~if x:\r  a\tb\r\n"), ElementsAre());
   EXPECT_THAT(decoder.Feed("\x03\x1B[20"), ElementsAre());
@@ -144,7 +144,7 @@ std::string WithCursor(const LineEditor& editor) {
   return text.insert(editor.buffer().cursor(), "|");
 }
 
-TEST(LineEditorTest, Movement) {
+TEST(LineEditorTest, MovesTheCursor) {
   LineEditor editor(nullptr);
   Type(editor, "one two\x1B[D\x1B[D");
   EXPECT_EQ(WithCursor(editor), "one t|wo");
@@ -166,7 +166,7 @@ TEST(LineEditorTest, MovesAndDeletesByCharacterNotByByte) {
   EXPECT_EQ(WithCursor(editor), "|x");
 }
 
-TEST(LineEditorTest, DeletedTextComesBack) {
+TEST(LineEditorTest, YanksDeletedText) {
   LineEditor editor(nullptr);
   Type(editor, "one two\x17");
   EXPECT_EQ(WithCursor(editor), "one |");
@@ -176,7 +176,7 @@ TEST(LineEditorTest, DeletedTextComesBack) {
   EXPECT_EQ(WithCursor(editor), "one one |");
 }
 
-TEST(LineEditorTest, SeveralLines) {
+TEST(LineEditorTest, EditsSeveralLines) {
   LineEditor editor(nullptr);
   Type(editor, "\x1B[200~first\nx\nthird\x1B[201~\x1B[A\x1B[A");
   EXPECT_EQ(WithCursor(editor), "f|irst\nx\nthird");
@@ -185,7 +185,7 @@ TEST(LineEditorTest, SeveralLines) {
   EXPECT_FALSE(editor.buffer().on_last_line());
 }
 
-TEST(LineEditorTest, BackspaceTakesAStepOfIndentation) {
+TEST(LineEditorTest, BackspaceRemovesOneIndentationLevel) {
   LineEditor editor(nullptr);
   Type(editor, "      \x7F");
   EXPECT_EQ(editor.buffer().text(), "    ");
@@ -208,7 +208,7 @@ TEST(LineEditorTest, TabIndentsAtTheStartAndCompletesElsewhere) {
   EXPECT_EQ(editor.Handle({KeyCode::kTab, ""}), LineEditor::Request::kComplete);
 }
 
-TEST(LineEditorTest, ControlDLeavesOnlyWhenNothingIsTyped) {
+TEST(LineEditorTest, ControlDLeavesOnlyOnAnEmptyEntry) {
   LineEditor editor(nullptr);
   EXPECT_EQ(editor.Handle({KeyCode::kEndOfInput, ""}), LineEditor::Request::kEndOfInput);
   Type(editor, "ab\x01");
@@ -216,7 +216,7 @@ TEST(LineEditorTest, ControlDLeavesOnlyWhenNothingIsTyped) {
   EXPECT_EQ(editor.buffer().text(), "b");
 }
 
-TEST(LineEditorTest, HistoryKeepsWhatWasBeingTyped) {
+TEST(LineEditorTest, HistoryNavigationKeepsTheUnfinishedEntry) {
   History history;
   history.Add("one");
   history.Add("two\nlines");
@@ -259,7 +259,7 @@ TEST(IndentTest, FollowsAColonInPython) {
   EXPECT_EQ(IndentAfter("case x:", "javascript"), "");
 }
 
-TEST(IndentTest, LooksUnfinished) {
+TEST(IndentTest, DetectsUnfinishedCode) {
   EXPECT_TRUE(LooksUnfinished("for x in y:"));
   EXPECT_TRUE(LooksUnfinished("f("));
   EXPECT_FALSE(LooksUnfinished("f()"));
@@ -274,7 +274,7 @@ TEST(ScreenTest, RedrawsInPlace) {
   EXPECT_EQ(screen.Leave(), "\x1B[1B\r\n");
 }
 
-TEST(ScreenTest, BreaksRowsItself) {
+TEST(ScreenTest, WrapsLongRows) {
   Screen screen;
   EXPECT_EQ(screen.Draw({"> ", "", "abcdef", 6}, {24, 4}), "\r\x1B[J> ab\r\ncdef\r\n\r");
   EXPECT_EQ(screen.Draw({"> ", "", "a日", 4}, {24, 4}), "\x1B[2A\r\x1B[J> a\r\n日\r\x1B[2C");
@@ -285,13 +285,13 @@ TEST(ScreenTest, ShowsControlCharactersAsText) {
   EXPECT_EQ(screen.Draw({"", "", "a\x1B[2Jb\tc", 0}, {24, 80}), "\r\x1B[Ja?[2Jb  c\r");
 }
 
-TEST(ScreenTest, ATallEntryIsShownAroundItsCursor) {
+TEST(ScreenTest, ShowsTallEntryAroundTheCursor) {
   Screen screen;
   EXPECT_EQ(screen.Draw({"", "", "1\n2\n3\n4", 7}, {2, 80}), "\r\x1B[J3\r\n4\r\x1B[1C");
   EXPECT_EQ(screen.Draw({"", "", "1\n2\n3\n4", 0}, {2, 80}), "\x1B[1A\r\x1B[J1\r\n2\x1B[1A\r");
 }
 
-TEST(HistoryTest, KeepsEntriesOfSeveralLinesTogetherOnDisk) {
+TEST(HistoryTest, StoresMultiLineEntriesOnDisk) {
   TempDir dir;
   const std::string path = dir / "history";
   {
@@ -329,7 +329,7 @@ TEST(HistoryTest, IsBounded) {
   EXPECT_TRUE(text->starts_with("entry 5\n"));
 }
 
-TEST(HistoryTest, FollowsNoLink) {
+TEST(HistoryTest, DoesNotFollowSymlinks) {
   TempDir dir;
   {
     std::ofstream(dir / "target") << "x\n";
@@ -348,7 +348,7 @@ TEST(CompletionTest, CountsCharacters) {
   EXPECT_EQ(CharactersBefore("é日.pa", 6), 3u);
 }
 
-TEST(CompletionTest, DoubtsTheGuest) {
+TEST(CompletionTest, RejectsInvalidAnswersOfTheGuest) {
   EXPECT_FALSE(ParseCompletion("nonsense", "x"));
   EXPECT_FALSE(ParseCompletion(R"({"start": 0, "end": 9, "matches": ["x"]})", "x"));
   EXPECT_FALSE(ParseCompletion(R"({"start": 1, "end": 0, "matches": ["x"]})", "x"));
@@ -361,7 +361,7 @@ TEST(CompletionTest, CommonPrefixEndsBetweenCharacters) {
   EXPECT_EQ(CommonPrefix({"ab", "abc"}), "ab");
 }
 
-TEST(CompletionTest, Columns) {
+TEST(CompletionTest, ArrangesColumns) {
   EXPECT_EQ(InColumns({"a", "bbb", "c"}, 11), "a    c\nbbb\n");
   EXPECT_EQ(InColumns({"a", "b"}, 1), "a\nb\n");
   auto names = CompleteName(ColonNames(), ":che", 1, 4);
@@ -369,7 +369,7 @@ TEST(CompletionTest, Columns) {
   EXPECT_THAT(names->matches, ElementsAre("checkpoint", "checkpoints"));
 }
 
-TEST(ColonCommandTest, Parses) {
+TEST(ColonCommandTest, ParsesCommands) {
   EXPECT_FALSE(ParseColonCommand("x = 1"));
   EXPECT_FALSE(ParseColonCommand(" :help"));
   auto command = ParseColonCommand(":bash  ls -l ");
@@ -378,7 +378,7 @@ TEST(ColonCommandTest, Parses) {
   EXPECT_EQ(command->argument, "ls -l");
 }
 
-TEST(SavedOutputsTest, NeverTouchesWhatIsThere) {
+TEST(SavedOutputsTest, DoesNotOverwriteExistingFiles) {
   TempDir dir;
   std::filesystem::create_directory(dir / "images");
   std::filesystem::create_symlink(dir / "victim", dir / "images/cella-1.png");
@@ -399,7 +399,7 @@ TEST(SavedOutputsTest, IsBounded) {
   EXPECT_EQ(path.error().code, ErrorCode::kExhausted);
 }
 
-TEST(SavedOutputsTest, Base64) {
+TEST(SavedOutputsTest, DecodesBase64) {
   EXPECT_EQ(DecodeBase64("aGVsbG8=\n").value_or(""), "hello");
   EXPECT_EQ(DecodeBase64("aGVs\nbG8").value_or(""), "hello");
   EXPECT_FALSE(DecodeBase64("a*b"));

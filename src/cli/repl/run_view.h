@@ -10,11 +10,11 @@
 #include "cli/repl/escape_filter.h"
 #include "cli/repl/mailbox.h"
 #include "cli/repl/saved_outputs.h"
-#include "executor/executor.h"
+#include "run/output.h"
 
 namespace cella::cli {
 
-class RunView : public executor::EventSink {
+class RunView : public run::EventSink {
  public:
   // `mailbox` gets the questions of the code; null: nobody answers them.
   RunView(async::Loop& loop, std::string images, Mailbox* mailbox);

@@ -1,34 +1,30 @@
-// Trusted code on the host's file system: no jail, but still a clean environment, limits, output caps, and an end of
-// the whole process tree.
+// Trusted code on the host's file system: no jail, but still clean environment variables, limits, output caps, and an
+// end of the whole process tree.
 #pragma once
 
 #include <string>
 
-#include "executor/environment.h"
-#include "executor/executor.h"
-#include "executor/launch_context.h"
+#include "confine/launch_context.h"
+#include "run/executor.h"
 
 namespace cella::executor {
 
-// What of the host's environment a local program gets without asking, beside PATH and HOME.
+// The host's variables that a local program gets without asking, beside PATH and HOME.
 struct LocalHost {
   std::string user, lang, tmpdir;
   std::vector<std::pair<std::string, std::string>> whole;  // for inherit_env
 };
 
-class LocalExecutor : public Executor {
+class LocalExecutor : public run::Executor {
  public:
-  // What the context refers to outlives the executor.
-  // Removes what executors left behind that were killed.
-  LocalExecutor(LaunchContext context, LocalHost local);
+  // What the context refers to outlives the executor. Removes what executors left behind that were killed.
+  LocalExecutor(confine::LaunchContext context, LocalHost local);
 
-  async::Task<Result<Outcome>> Run(RunRequest request, EventSink& sink, async::Event& cancel) override;
-  async::Task<Result<std::unique_ptr<SessionGuest>>> Open(SessionRequest request) override;
+  async::Task<Result<std::unique_ptr<run::Guest>>> Open(run::GuestSpec spec, const RunSpec* only,
+                                                        run::StopToken stop) override;
 
  private:
-  Environment BaseEnvironment(const RunRequest& request, const language::Plan& plan) const;
-
-  LaunchContext context_;
+  confine::LaunchContext context_;
   LocalHost local_;
 };
 

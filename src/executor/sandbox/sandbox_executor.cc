@@ -1,19 +1,14 @@
 #include "executor/sandbox/sandbox_executor.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <thread>
 
-#include "executor/environment.h"
-#include "executor/limits.h"
-#include "executor/plan_run.h"
-#include "executor/sandbox/guest_environment.h"
-#include "executor/sandbox/identity.h"
-#include "executor/sandbox/isolation.h"
-#include "executor/sandbox/root_tree.h"
-#include "executor/sandbox/sandbox_session.h"
-#include "executor/workspace.h"
+#include "confine/limits.h"
+#include "confine/workspace.h"
+#include "executor/sandbox/program_guest.h"
+#include "executor/sandbox/program_start.h"
+#include "executor/sandbox/sandbox_guest.h"
+#include "language/detect.h"
 
 namespace cella::executor {
 namespace {
@@ -22,85 +17,49 @@ constexpr size_t kMaxIdleEnvironments = 16;
 
 }  // namespace
 
-SandboxExecutor::SandboxExecutor(LaunchContext context, PoolLimits pool)
+SandboxExecutor::SandboxExecutor(confine::LaunchContext context, PoolLimits pool)
     : context_(std::move(context)),
       planning_(context_.loop, 1),
       starting_(context_.loop, std::max(1u, std::thread::hardware_concurrency())),
+      forks_programs_(pool.forks_programs),
       pool_(context_, starting_, pool) {
   context_.starting = &starting_;
+  context_.guest_directories->Add(context_.host.guest_writable);
 }
 
-async::Task<Result<Outcome>> SandboxExecutor::Run(RunRequest request, EventSink& sink, async::Event& cancel) {
-  const Policy policy = request.policy;
-  // Declared before the launch: the group is removed after everything in it is gone.
-  os::Cgroup cgroup;
-  CO_TRY(Launch launch, context_.TakeLaunch());
-  CO_TRY(language::Plan plan, MakePlan(context_.table, context_.HostFor(policy), request, "/tmp"));
-  CO_TRY_VOID(CheckWorkdir(policy.workdir));
-  CO_TRY(BuildIdentity identity, ChooseIdentity(static_cast<uint32_t>(getpid())));
-  const bool private_workspace = policy.workdir.empty();
-  CO_TRY(LimitPlan limits, PlanLimits(policy, ObserveMachine(context_.cgroups, Confinement::kJail, private_workspace)));
-
-  JailSpecBuilder builder;
-  jail::JailSpec& spec = builder.spec();
-  identity.Describe(&spec);
-  if (policy.network == Network::kHost) spec.flags |= jail::kHostNetwork;
-  if (limits.strict_memory) spec.flags |= jail::kStrictMemory;
-  spec.scratch_bytes = policy.limits.disk.value;
-  // Every file costs the kernel about a kilobyte that no size limit of a tmpfs counts.
-  spec.scratch_inodes = std::max<uint64_t>(1024, policy.limits.disk.value / 16384);
-  spec.watch = limits.watch;
-  builder.SetHostname("cella");
-  CO_TRY_VOID(DescribeRootTree(plan, policy, &builder));
-  CO_TRY_VOID(AddPolicyMounts(policy, &builder));
-
-  CO_TRY(cgroup, context_.MakeCgroup(limits.cgroup));
-  CO_TRY_VOID(launch.Build(builder, cgroup));
-  auto ready = co_await launch.WaitReady(Confinement::kJail);
-  if (!ready) co_return std::unexpected(std::move(ready.error()));
-  cgroup.CloseDoors();
-  CO_TRY_VOID(CheckWatch(policy, &limits, *ready));
-
-  PlanRun run{.plan = plan,
-              .limits = limits,
-              .launch = launch,
-              .cgroup = cgroup,
-              .workspace = os::Directory(std::move(ready->workspace), WorkspaceOwner(identity)),
-              .private_workspace = private_workspace,
-              .environment = SandboxEnvironment(plan),
-              .cwd = "/workspace",
-              .isolation = DescribeSandbox(policy, limits, context_.cgroups, *ready)};
-  auto outcome = co_await RunPlan(context_.loop, std::move(run), std::move(request), sink, cancel);
-  co_return outcome;
-}
-
-async::Task<Result<std::shared_ptr<WarmEnvironment>>> SandboxExecutor::WarmUp(const SessionRequest& request,
+async::Task<Result<std::shared_ptr<WarmEnvironment>>> SandboxExecutor::WarmUp(const run::GuestSpec& spec,
                                                                               bool strict_memory) {
-  CO_TRY_VOID(CheckWorkdir(request.policy.workdir));
+  CO_TRY_VOID(confine::CheckWorkdir(spec.policy.workdir));
   // One at a time: whoever waits here finds what the one before has started.
   auto pass = co_await planning_.Enter();
-  const std::vector<std::string> writable = GuestWritable(request.policy);
+  const std::vector<std::string> writable = GuestWritable(spec.policy);
   // With directories of the host in its very tree it would be of use to nobody else.
   auto importable = [&](const SessionPlan& plan) {
-    return ImportableMounts(request.policy, !request.preload.empty(), plan.module_paths);
+    return confine::ImportableMounts(spec.policy, !spec.preload.empty(), plan.module_paths);
   };
   auto is_shareable = [&](const SessionPlan& plan) { return !plan.Touches(writable) && importable(plan).empty(); };
-  const std::vector<MountPoint> points = MountPointsOf(request.policy);
-  const std::string key = PlanKey(context_, request, points);
+  const std::vector<confine::MountPoint> points = confine::MountPointsOf(spec.policy);
+  const std::string key = PlanKey(spec, points);
   auto found = environments_.find(key);
   if (found != environments_.end()) {
-    const std::shared_ptr<WarmEnvironment>& warm = found->second.environment;
-    if (!warm->alive() || warm->plan().Stale()) {
-      environments_.erase(found);
+    const std::shared_ptr<WarmEnvironment> warm = found->second.environment;
+    const bool is_good = warm->alive() && !warm->plan().Stale() && co_await warm->MayLoad();
+    if (!is_good) {
+      environments_.erase(key);
     } else if (is_shareable(warm->plan())) {
-      found->second.used = ++asked_;
+      environments_[key].used = ++asked_;
       co_return warm;
     }
   }
-  CO_TRY(SessionPlan plan, PlanSession(context_, request, strict_memory, ++plans_));
+  auto make_plan = [&, number = ++plans_] { return PlanSession(context_, spec, strict_memory, number); };
+  auto made = co_await context_.planning->Run(make_plan);
+  CO_TRY(SessionPlan plan, std::move(made));
+  // Of the interpreters; those of the policy are each session's own.
+  auto visible = co_await confine::CheckHostShares(context_, confine::SharesOf(Policy{}, plan.visible));
+  if (!visible) co_return std::unexpected(std::move(visible.error()));
   const bool shareable = is_shareable(plan) && !environments_.contains(key);
   auto mounts = importable(plan);
-  auto warm = co_await WarmEnvironment::Start(context_, std::move(plan), points, std::move(mounts), request.preload);
+  auto warm = co_await WarmEnvironment::Start(context_, std::move(plan), points, std::move(mounts), spec.preload);
   if (warm && shareable) {
     MakeRoom();
     environments_[key] = {*warm, ++asked_};
@@ -121,41 +80,73 @@ void SandboxExecutor::MakeRoom() {
   }
 }
 
-async::Task<Result<std::unique_ptr<SessionGuest>>> SandboxExecutor::Open(SessionRequest request) {
-  const Policy& policy = request.policy;
+async::Task<Result<std::unique_ptr<run::Guest>>> SandboxExecutor::Open(run::GuestSpec spec, const RunSpec* only,
+                                                                       run::StopToken) {
+  // Before anything of this guest exists.
+  context_.guest_directories->Add(GuestWritable(spec.policy));
+  if (only == nullptr || only->as != RunAs::kProgram) co_return co_await OpenGuest(std::move(spec), only, nullptr);
+  if (!forks_programs_) co_return co_await OpenProgramGuest(context_, std::move(spec), *only);
+  if (only->blocks.size() != 1) co_return Err(ErrorCode::kInvalid, "one program is one block: use a session");
+  const Block& block = only->blocks.front();
+  auto language =
+      language::Detect(context_.table, {.language = block.language, .file_name = only->file, .code = block.code});
+  if (!language) co_return std::unexpected(std::move(language.error()));
+  std::string why = (*language)->name == "python" ? WhyExec(spec.policy, *only) : "not Python";
+  if (why.empty()) {
+    auto guest = co_await OpenGuest(spec, only, &why);
+    // A program that cannot be forked may still be started: whatever is wrong then is told by that.
+    if (guest) co_return std::move(*guest);
+    if (why.empty()) why = guest.error().message;
+  }
+  co_return co_await OpenProgramGuest(context_, std::move(spec), *only, "exec: " + why);
+}
+
+// For one program (`only`): an empty jail; kUnsupported, with the reason in *no_fork, where there is no zygote for it.
+async::Task<Result<std::unique_ptr<run::Guest>>> SandboxExecutor::OpenGuest(run::GuestSpec spec, const RunSpec* only,
+                                                                            std::string* no_fork) {
+  const bool program = only != nullptr && only->as == RunAs::kProgram;
+  const Policy& policy = spec.policy;
   const bool private_workspace = policy.workdir.empty();
-  CO_TRY(LimitPlan limits,
-         PlanSessionLimits(policy, ObserveMachine(context_.cgroups, Confinement::kJail, private_workspace)));
-  auto warm = co_await WarmUp(request, limits.strict_memory);
+  const confine::LimitContext machine =
+      confine::ObserveMachine(context_.cgroups, confine::Confinement::kJail, private_workspace);
+  CO_TRY(confine::LimitPlan limits,
+         program ? confine::PlanLimits(policy, machine) : confine::PlanSessionLimits(policy, machine));
+  auto shareable = co_await confine::CheckHostShares(context_, confine::SharesOf(policy));
+  if (!shareable) co_return std::unexpected(std::move(shareable.error()));
+  auto warm = co_await WarmUp(spec, limits.strict_memory);
   if (!warm) co_return std::unexpected(std::move(warm.error()));
-  const bool interchangeable = policy.workdir.empty() && policy.mounts.empty();
-  std::unique_ptr<Shell> shell;
-  if (interchangeable) {
-    const std::string key = pool_.Key(request);
-    SessionPool::Recipe recipe{*warm, limits, request};
-    std::unique_ptr<SessionGuest> parked = pool_.TakeParked(key, recipe);
+  if (program && !(*warm)->forks()) {
+    *no_fork = (*warm)->plan().no_fork;
+    co_return Err(ErrorCode::kUnsupported, "{}", *no_fork);
+  }
+  std::unique_ptr<confine::EmptyJail> jail;
+  if (IsInterchangeable(spec)) {
+    const std::string key = PoolKey(spec) + (program ? "program" : "");
+    const SessionPool::Recipe recipe{*warm, limits, spec, !program};
+    std::unique_ptr<run::Guest> parked = pool_.TakeParked(key, recipe);
     if (parked) co_return std::move(parked);
-    shell = pool_.TakeShell(key, warm->get());
+    jail = pool_.TakeEmptyJail(key, warm->get());
   }
   // More at once would only make each of them slower.
   auto pass = co_await starting_.Enter();
-  if (!shell) {
-    ShellLimits shell_limits{limits, policy.limits.disk.value};
-    auto made = co_await (*warm)->TakeShell(shell_limits, policy);
+  if (!jail) {
+    confine::EmptyJailLimits jail_limits{limits, policy.limits.disk.value};
+    auto made = co_await (*warm)->TakeEmptyJail(jail_limits, policy);
     if (!made) co_return std::unexpected(std::move(made.error()));
-    shell = std::move(*made);
+    jail = std::move(*made);
   }
-  auto session =
-      co_await SandboxSession::Open(context_, *warm, std::move(shell), std::move(limits), std::move(request));
-  if (!session) co_return std::unexpected(std::move(session.error()));
-  co_return std::unique_ptr<SessionGuest>(std::move(*session));
+  auto guest = co_await SandboxGuest::Open(context_, *warm, std::move(jail), std::move(limits), std::move(spec), only);
+  if (!guest) co_return std::unexpected(std::move(guest.error()));
+  co_return std::unique_ptr<run::Guest>(std::move(*guest));
 }
 
-async::Task<Status> SandboxExecutor::Prepare(const SessionRequest& request) {
-  const bool private_workspace = request.policy.workdir.empty();
-  CO_TRY(LimitPlan limits,
-         PlanSessionLimits(request.policy, ObserveMachine(context_.cgroups, Confinement::kJail, private_workspace)));
-  auto warm = co_await WarmUp(request, limits.strict_memory);
+async::Task<Status> SandboxExecutor::Prepare(const run::GuestSpec& spec) {
+  context_.guest_directories->Add(GuestWritable(spec.policy));
+  const bool private_workspace = spec.policy.workdir.empty();
+  CO_TRY(confine::LimitPlan limits,
+         confine::PlanSessionLimits(
+             spec.policy, confine::ObserveMachine(context_.cgroups, confine::Confinement::kJail, private_workspace)));
+  auto warm = co_await WarmUp(spec, limits.strict_memory);
   if (!warm) co_return std::unexpected(std::move(warm.error()));
   if (!(*warm)->forks()) co_return Status{};
   auto zygote = co_await (*warm)->WarmUp();
@@ -163,8 +154,8 @@ async::Task<Status> SandboxExecutor::Prepare(const SessionRequest& request) {
   co_return Status{};
 }
 
-Readiness SandboxExecutor::readiness() const {
-  Readiness readiness = pool_.readiness();
+run::Readiness SandboxExecutor::readiness() const {
+  run::Readiness readiness = pool_.readiness();
   for (const auto& [key, kept] : environments_) readiness.zygotes += kept.environment->is_warm() ? 1 : 0;
   return readiness;
 }

@@ -3,17 +3,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <sstream>
 
-#include "executor/environment.h"
-#include "executor/sandbox/guest_environment.h"
-#include "executor/workspace.h"
+#include "confine/env_vars.h"
+#include "confine/jail_env_vars.h"
+#include "confine/workspace.h"
+#include "jail/protocol.h"
 #include "language/host_path.h"
-#include "language/tool.h"
 #include "language/visible.h"
+#include "policy/keys.h"
 
 namespace cella::executor {
 namespace {
@@ -24,9 +27,12 @@ int64_t Stamp(const std::string& path) {
   return info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
 
+// "3.11" of "3.11.7".
+std::string MinorOf(const std::string& version) { return version.substr(0, version.find('.', version.find('.') + 1)); }
+
 // Where packages are installed, by the layouts of CPython and of Debian.
 std::vector<std::string> PackageDirectories(const language::Python& python) {
-  std::string minor = python.version.substr(0, python.version.find('.', python.version.find('.') + 1));
+  const std::string minor = MinorOf(python.version);
   std::vector<std::string> paths = {python.executable};
   for (const std::string& prefix : {python.prefix, python.base_prefix}) {
     paths.push_back(prefix + "/pyvenv.cfg");
@@ -62,44 +68,38 @@ bool TooOld(const std::string& version) {
   return std::sscanf(version.c_str(), "%d.%d", &major, &minor) != 2 || std::pair(major, minor) < std::pair(3, 8);
 }
 
-// A zygote runs what its environment holds before any guest does, with rights over the jails beside it.
-std::string WhyNoFork(const language::Python& python, const Policy& policy) {
-  if (!policy.rootfs.empty()) return "another root tree";
-  for (const std::string& writable : GuestWritable(policy)) {
-    for (const std::string& path : {python.executable, python.prefix, python.base_prefix}) {
-      if (language::IsBelow(path, writable)) return "guests may write to its environment";
+// What the zygote's interpreter is made of and where it looks for modules. -I: no directory of a user, and none that a
+// variable names.
+language::CodePlaces CodeOf(const language::Python& python, const std::vector<std::string>& packages,
+                            const std::vector<std::string>& module_paths) {
+  language::CodePlaces code;
+  code.places = {python.executable};  // nobody is given the runners: see GuardedPaths
+  const std::string minor = MinorOf(python.version);
+  for (const std::string& prefix : {python.prefix, python.base_prefix, python.exec_prefix, python.base_exec_prefix}) {
+    code.places.push_back(prefix + "/pyvenv.cfg");
+    for (const char* lib : {"lib", "lib64"}) {
+      code.directories.push_back(fmt::format("{}/{}/python{}", prefix, lib, minor));
+      code.directories.push_back(fmt::format("{}/{}/python{}/lib-dynload", prefix, lib, minor));
+      code.directories.push_back(fmt::format("{}/{}/python{}/site-packages", prefix, lib, minor));
     }
+    code.directories.push_back(prefix + "/lib");
   }
-  return "";
+  code.directories.insert(code.directories.end(), packages.begin(), packages.end());
+  // Of the directories that .pth files name, the zygote's tree shows only these.
+  std::ranges::copy_if(module_paths, std::back_inserter(code.directories),
+                       [&](const std::string& path) { return language::IsShown(path, python.visible); });
+  std::ranges::sort(code.directories);
+  code.directories.erase(std::ranges::unique(code.directories).begin(), code.directories.end());
+  return code;
 }
 
 std::vector<std::string> RunnerCommand(const std::string& language, const language::Plan& plan) {
   std::string tool = plan.commands.front().argv.front();
-  std::string runners = kRunnersInside;
+  std::string runners = confine::kRunnersInside;
   // -I: neither the guest's directory nor its environment has a say in what the runner imports.
   if (language == "python") return {tool, "-I", runners + "/python/cella_runner"};
   if (language == "javascript") return {tool, runners + "/javascript/runner.js"};
   return {tool, runners + "/bash/runner.bash"};
-}
-
-// Beside the directories that its guests may write to, the search for interpreters may come to another end than
-// without.
-bool AltersSearch(const LaunchContext& context, const Policy& policy) {
-  const std::vector<std::string> writable = GuestWritable(policy);
-  if (writable.empty()) return false;
-  const language::HostEnv beside = context.HostFor(policy);
-  if (beside.ForAsking() != context.host.ForAsking() ||
-      beside.DirectoryForAsking() != context.host.DirectoryForAsking()) {
-    return true;
-  }
-  // A name on PATH may be a link into one of them.
-  const std::string named = policy.python.starts_with('/') ? "python" : "python" + policy.python;
-  for (std::string_view name : {"python3", "python", named.c_str(), "node", "nodejs", "bash"}) {
-    for (const std::string& program : language::FindOnPath(name, context.host.path)) {
-      if (language::LiesBelowAny(program, writable)) return true;
-    }
-  }
-  return false;
 }
 
 void Append(std::vector<std::string>* to, const std::vector<std::string>& from) {
@@ -108,9 +108,29 @@ void Append(std::vector<std::string>* to, const std::vector<std::string>& from) 
   }
 }
 
+// Puts directories in front of a list of them, where each is once.
+void Prepend(const char* name, std::vector<std::string> directories, confine::EnvVars* variables) {
+  std::erase(directories, "");
+  const std::string* before = variables->Find(name);
+  std::istringstream rest(before == nullptr ? "" : *before);
+  for (std::string each; std::getline(rest, each, ':');) {
+    if (std::ranges::find(directories, each) == directories.end()) directories.push_back(each);
+  }
+  variables->Set(name, fmt::format("{}", fmt::join(directories, ":")));
+}
+
+std::string KeyOf(const run::GuestSpec& spec, bool (*has)(policy::Scope scope)) {
+  std::string text;
+  for (const policy::Key& key : policy::Keys()) {
+    if (has(key.scope)) policy::AppendExact(key, spec, &text);
+  }
+  return text;
+}
+
 }  // namespace
 
-Result<language::Plan> PlanLanguage(const LaunchContext& context, const Policy& policy, const language::Block& block) {
+Result<language::Plan> PlanLanguage(const confine::LaunchContext& context, const Policy& policy,
+                                    const language::Block& block) {
   language::PlanOptions options;
   options.python = policy.python;
   options.venv = policy.venv;
@@ -135,17 +155,27 @@ bool SessionPlan::Touches(const std::vector<std::string>& directories) const {
   return std::ranges::any_of(parts, [&](const auto& part) { return language::LiesBelowAny(part, directories); });
 }
 
-Environment SessionPlan::EnvironmentFor(const Policy& policy) const { return GuestEnvironment(base, merged, policy); }
+confine::EnvVars SessionPlan::EnvVarsFor(const Policy& policy) const {
+  return confine::GuestEnvVars(base, merged, policy);
+}
+
+void ShowPackages(const std::string& directory, confine::EnvVars* variables) {
+  const std::string shims = std::string(confine::kRunnersInside) + "/shims";
+  // cella_runner/packages.py makes it, beside the call socket.
+  const std::string link = std::filesystem::path(jail::kCallSocket).parent_path() / ".cella-packages";
+  Prepend("PATH", {shims + "/bin", directory.empty() ? "" : directory + "/bin", link + "/bin"}, variables);
+  Prepend("PYTHONPATH", {shims, directory, link}, variables);
+}
 
 bool SessionPlan::Stale() const {
   return std::ranges::any_of(stamps, [](const auto& stamp) { return Stamp(stamp.first) != stamp.second; });
 }
 
-Result<SessionPlan> PlanSession(const LaunchContext& context, const SessionRequest& request, bool strict_memory,
+Result<SessionPlan> PlanSession(const confine::LaunchContext& context, const run::GuestSpec& spec, bool strict_memory,
                                 uint32_t number) {
-  const Policy& policy = request.policy;
+  const Policy& policy = spec.policy;
   SessionPlan session;
-  TRY(session.identity, ChooseIdentity(static_cast<uint32_t>(getpid()) + number));
+  TRY(session.identity, confine::ChooseIdentity(static_cast<uint32_t>(getpid()) + number));
 
   // Python must be there; the others are welcome.
   TRY(language::Plan python, PlanLanguage(context, policy, {"python", ""}));
@@ -166,24 +196,33 @@ Result<SessionPlan> PlanSession(const LaunchContext& context, const SessionReque
     session.interpreters.emplace(name, SessionPlan::Interpreter{std::move(*plan), std::move(argv)});
   }
   if (python.python) {
-    session.no_fork = WhyNoFork(*python.python, policy);
     const std::vector<std::string> packages = PackageDirectories(*python.python);
     for (const std::string& path : packages) session.stamps.emplace_back(path, Stamp(path));
-    if (!policy.mounts.empty()) session.module_paths = ReadPathFiles(packages);
+    session.module_paths = ReadPathFiles(packages);
+    session.code = CodeOf(*python.python, packages, session.module_paths);
+    for (const Mount& mount : confine::ImportableMounts(policy, !spec.preload.empty(), session.module_paths)) {
+      session.code.directories.push_back(mount.source);
+    }
+    const language::GuestDirectories::Snapshot guests = context.guest_directories->Take();
+    session.guests_known = guests.version;
+    session.no_fork = policy.rootfs.empty() ? language::WhyUntrusted(session.code, guests) : "another root tree";
   } else {
     session.no_fork = "another root tree";
   }
 
-  jail::JailSpec& spec = session.tree.spec();
-  spec.flags |= jail::kSession;
-  session.identity.Describe(&spec);
-  if (policy.network == Network::kHost) spec.flags |= jail::kHostNetwork;
-  if (strict_memory) spec.flags |= jail::kStrictMemory;
+  jail::JailSpec& jail = session.tree.spec();
+  jail.flags |= jail::kSession;
+  session.identity.Describe(&jail);
+  if (policy.network == Network::kHost) jail.flags |= jail::kHostNetwork;
+  if (strict_memory) jail.flags |= jail::kStrictMemory;
   session.tree.SetHostname("cella");
-  TRY_VOID(DescribeRootTree(all, policy, &session.tree));
-  TRY_VOID(session.tree.AddMount(context.runners, kRunnersInside, 0));
+  TRY_VOID(confine::DescribeRootTree(all, policy, &session.tree));
+  TRY_VOID(session.tree.AddMount(context.runners, confine::kRunnersInside, 0));
+  // All layers, under names that a guest cannot list or guess: each session is told its own. So adding a package to a
+  // live session needs no mount, and every jail of the session finds it.
+  if (!context.layers.empty()) TRY_VOID(session.tree.AddMount(context.layers, confine::kLayersInside, 0));
 
-  session.base = SandboxEnvironment(all);
+  session.base = confine::JailEnvVars(all);
   // Threads rule out a checkpoint, and these libraries start one per processor if nobody says otherwise.
   for (const char* name : {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"}) session.base.Set(name, "1");
   session.visible = all.visible;
@@ -191,31 +230,33 @@ Result<SessionPlan> PlanSession(const LaunchContext& context, const SessionReque
   return session;
 }
 
-std::string PlanKey(const LaunchContext& context, const SessionRequest& request,
-                    const std::vector<MountPoint>& points) {
-  const Policy& policy = request.policy;
-  std::string key;
-  auto add = [&key](std::string_view part) {
-    key += part;
-    key += '\0';
+std::string PlanKey(const run::GuestSpec& spec, const std::vector<confine::MountPoint>& points) {
+  std::string text = KeyOf(spec, [](policy::Scope scope) { return scope == policy::Scope::kPlan; });
+  auto add = [&text](std::string_view part) {
+    text += part;
+    text += '\0';
   };
-  add(policy.python);
-  add(policy.venv);
-  add(policy.rootfs);
-  add(policy.network == Network::kHost ? "host" : "none");
   // Where they are, not what they hold: a jail comes with its own.
-  for (const MountPoint& point : points) {
+  for (const confine::MountPoint& point : points) {
     add(point.target);
     add(point.mode == MountMode::kReadWrite ? "rw" : "ro");
     add(point.is_file ? "file" : "directory");
   }
-  add("writable");
-  if (AltersSearch(context, policy)) {
-    for (const std::string& directory : GuestWritable(policy)) add(directory);
+  return text;
+}
+
+std::string PoolKey(const run::GuestSpec& spec) {
+  std::string text = KeyOf(spec, [](policy::Scope scope) { return scope != policy::Scope::kOutside; });
+  for (const std::string& space : spec.spaces) {
+    text += space;
+    text += '\0';
   }
-  add("preload");
-  for (const std::string& module : request.preload) add(module);
-  return key;
+  return text;
+}
+
+bool IsInterchangeable(const run::GuestSpec& spec) {
+  const auto is_own = [](policy::Scope scope) { return scope == policy::Scope::kOwn; };
+  return KeyOf(spec, is_own) == KeyOf({}, is_own);
 }
 
 }  // namespace cella::executor

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "async/deadline.h"
-#include "executor/sandbox/session_plan.h"
 
 namespace cella::executor {
 namespace {
@@ -15,26 +14,7 @@ constexpr auto kMemory = 30s;
 // Between a request and the work of replacing what it took.
 constexpr auto kCourtesy = 5ms;
 
-std::string Number(double value) { return fmt::format("{};", value); }
-
 }  // namespace
-
-std::string SessionPool::Key(const SessionRequest& request) const {
-  const Limits& limits = request.policy.limits;
-  std::string key = PlanKey(context_, request, {});
-  key += Number(static_cast<double>(limits.timeout.value.count()));
-  key += Number(static_cast<double>(limits.cpu_time.value.count()));
-  key += Number(static_cast<double>(limits.memory.value));
-  key += Number(limits.cpus.value_or(0));
-  key += Number(static_cast<double>(limits.pids.value));
-  key += Number(static_cast<double>(limits.disk.value));
-  key += Number(static_cast<double>(limits.open_files.value));
-  key += Number(static_cast<double>(limits.output.value));
-  for (const auto& [name, value] : request.policy.env) key += name + '\0' + value + '\0';
-  key += ToString(request.checkpoint);
-  key += request.policy.best_effort ? "b" : "-";
-  return key;
-}
 
 size_t SessionPool::Demand(Kind& kind) const {
   const async::TimePoint oldest = async::Clock::now() - kMemory;
@@ -42,8 +22,8 @@ size_t SessionPool::Demand(Kind& kind) const {
   return kind.asked.size();
 }
 
-std::unique_ptr<SandboxSession> SessionPool::TakeParked(const std::string& key, const Recipe& recipe) {
-  if (limits_.shells + limits_.parked == 0 || closing_) return nullptr;
+std::unique_ptr<SandboxGuest> SessionPool::TakeParked(const std::string& key, const Recipe& recipe) {
+  if (limits_.jails + limits_.parked == 0 || closing_) return nullptr;
   Kind& kind = kinds_[key];
   if (kind.recipe.warm != recipe.warm) {
     // Its environment changed since; what was made of the old one is of no use.
@@ -51,26 +31,26 @@ std::unique_ptr<SandboxSession> SessionPool::TakeParked(const std::string& key, 
     kind.recipe = recipe;
   }
   kind.asked.push_back(async::Clock::now());
-  if (kind.asked.size() > limits_.shells + limits_.parked) kind.asked.pop_front();
+  if (kind.asked.size() > limits_.jails + limits_.parked) kind.asked.pop_front();
   if (!std::exchange(tending_, true)) tasks_.Add(Tend());
   if (asked_) asked_->Set();
   while (!kind.parked.empty()) {
-    std::unique_ptr<SandboxSession> session = std::move(kind.parked.front());
+    std::unique_ptr<SandboxGuest> session = std::move(kind.parked.front());
     kind.parked.pop_front();
     if (session->IsFresh()) return session;
     tasks_.Add(
-        [](std::unique_ptr<SandboxSession> dead) -> async::Task<void> { co_await dead->Close(); }(std::move(session)));
+        [](std::unique_ptr<SandboxGuest> dead) -> async::Task<void> { co_await dead->Close(); }(std::move(session)));
   }
   return nullptr;
 }
 
-std::unique_ptr<Shell> SessionPool::TakeShell(const std::string& key, const WarmEnvironment* warm) {
+std::unique_ptr<confine::EmptyJail> SessionPool::TakeEmptyJail(const std::string& key, const WarmEnvironment* warm) {
   auto found = kinds_.find(key);
   if (found == kinds_.end() || found->second.recipe.warm.get() != warm) return nullptr;
-  while (!found->second.shells.empty()) {
-    std::unique_ptr<Shell> shell = std::move(found->second.shells.front());
-    found->second.shells.pop_front();
-    if (!shell->launch.ended()) return shell;
+  while (!found->second.jails.empty()) {
+    std::unique_ptr<confine::EmptyJail> jail = std::move(found->second.jails.front());
+    found->second.jails.pop_front();
+    if (!jail->launch.ended()) return jail;
   }
   return nullptr;
 }
@@ -79,15 +59,15 @@ std::unique_ptr<Shell> SessionPool::TakeShell(const std::string& key, const Warm
 async::Task<bool> SessionPool::FillOne() {
   for (auto& [key, kind] : kinds_) {
     const size_t demand = Demand(kind);
-    const bool wants_parked = kind.parked.size() < std::min(limits_.parked, demand);
-    const bool wants_shell = kind.shells.size() < std::min(limits_.shells, demand);
-    if (!wants_parked && !wants_shell) continue;
+    const bool wants_parked = kind.recipe.parks && kind.parked.size() < std::min(limits_.parked, demand);
+    const bool wants_jail = kind.jails.size() < std::min(limits_.jails, demand);
+    if (!wants_parked && !wants_jail) continue;
     const std::string wanted = key;
     Recipe recipe = kind.recipe;
     auto pass = co_await starting_.Enter();
-    ShellLimits limits{recipe.limits, recipe.request.policy.limits.disk.value};
-    auto shell = co_await recipe.warm->TakeShell(limits, recipe.request.policy);
-    if (!shell) {
+    confine::EmptyJailLimits limits{recipe.limits, recipe.spec.policy.limits.disk.value};
+    auto jail = co_await recipe.warm->TakeEmptyJail(limits, recipe.spec.policy);
+    if (!jail) {
       // Whoever asks next is told why.
       if (auto failed = kinds_.find(wanted); failed != kinds_.end()) failed->second.asked.clear();
       co_return true;
@@ -95,14 +75,13 @@ async::Task<bool> SessionPool::FillOne() {
     if (!wants_parked) {
       auto still = kinds_.find(wanted);
       if (still != kinds_.end() && still->second.recipe.warm == recipe.warm) {
-        still->second.shells.push_back(std::move(*shell));
+        still->second.jails.push_back(std::move(*jail));
       } else {
-        co_await (*shell)->End();
+        co_await (*jail)->End();
       }
       co_return true;
     }
-    auto session =
-        co_await SandboxSession::Open(context_, recipe.warm, std::move(*shell), recipe.limits, recipe.request);
+    auto session = co_await SandboxGuest::Open(context_, recipe.warm, std::move(*jail), recipe.limits, recipe.spec);
     if (session) co_await (*session)->Warm();
     auto still = kinds_.find(wanted);
     if (session && still != kinds_.end() && still->second.recipe.warm == recipe.warm) {
@@ -141,13 +120,13 @@ async::Task<void> SessionPool::Tend() {
 
 async::Task<void> SessionPool::Empty(Kind kind) {
   for (auto& session : kind.parked) co_await session->Close();
-  for (auto& shell : kind.shells) co_await shell->End();
+  for (auto& jail : kind.jails) co_await jail->End();
 }
 
-Readiness SessionPool::readiness() const {
-  Readiness readiness;
+run::Readiness SessionPool::readiness() const {
+  run::Readiness readiness;
   for (const auto& [key, kind] : kinds_) {
-    readiness.shells += kind.shells.size();
+    readiness.jails += kind.jails.size();
     readiness.parked += kind.parked.size();
   }
   return readiness;

@@ -1,4 +1,4 @@
-// Sessions made ahead of demand, in two stages: empty jails (shells), and whole sessions whose interpreter has been
+// Sessions made ahead of demand, in two stages: empty jails, and whole sessions whose interpreter has been
 // forked and has run an empty cell (parked). Sized by what was asked for lately, up to a limit; given away once and
 // never taken back. Filled by a task of its own, so Close it before it goes away.
 #pragma once
@@ -12,45 +12,39 @@
 #include "async/event.h"
 #include "async/gate.h"
 #include "async/task_group.h"
-#include "executor/sandbox/sandbox_session.h"
-#include "executor/sandbox/shell.h"
+#include "confine/empty_jail.h"
+#include "executor/sandbox/pool_limits.h"
+#include "executor/sandbox/sandbox_guest.h"
 #include "executor/sandbox/warm_environment.h"
 
 namespace cella::executor {
 
-// Of each kind of session; 0: none are kept.
-struct PoolLimits {
-  size_t shells = 0;
-  size_t parked = 0;
-};
-
 class SessionPool {
  public:
   // What these refer to outlives the pool. Filling takes a place at the same gate as everyone else who starts sessions.
-  SessionPool(LaunchContext& context, async::Gate& starting, PoolLimits limits)
+  SessionPool(confine::LaunchContext& context, async::Gate& starting, PoolLimits limits)
       : context_(context), starting_(starting), limits_(limits), tasks_(context.loop) {}
 
   struct Recipe {
     std::shared_ptr<WarmEnvironment> warm;
-    LimitPlan limits;
-    SessionRequest request;
+    confine::LimitPlan limits;
+    run::GuestSpec spec;
+    bool parks = true;  // false: only empty jails are of use
   };
-  // Sessions of equal keys, without directories of their own, are interchangeable.
-  std::string Key(const SessionRequest& request) const;
 
-  // What there is of this kind, if anything. Counts as demand; `recipe` is for making more.
-  std::unique_ptr<SandboxSession> TakeParked(const std::string& key, const Recipe& recipe);
-  std::unique_ptr<Shell> TakeShell(const std::string& key, const WarmEnvironment* warm);
+  // What there is of this kind (PoolKey), if anything. Counts as demand; `recipe` is for making more.
+  std::unique_ptr<SandboxGuest> TakeParked(const std::string& key, const Recipe& recipe);
+  std::unique_ptr<confine::EmptyJail> TakeEmptyJail(const std::string& key, const WarmEnvironment* warm);
 
-  Readiness readiness() const;
+  run::Readiness readiness() const;
   async::Task<void> Close();
 
  private:
   struct Kind {
     Recipe recipe;
     std::deque<async::TimePoint> asked;
-    std::deque<std::unique_ptr<Shell>> shells;
-    std::deque<std::unique_ptr<SandboxSession>> parked;
+    std::deque<std::unique_ptr<confine::EmptyJail>> jails;
+    std::deque<std::unique_ptr<SandboxGuest>> parked;
   };
 
   size_t Demand(Kind& kind) const;
@@ -58,7 +52,7 @@ class SessionPool {
   async::Task<bool> FillOne();
   async::Task<void> Empty(Kind kind);
 
-  LaunchContext& context_;
+  confine::LaunchContext& context_;
   async::Gate& starting_;
   PoolLimits limits_;
   std::map<std::string, Kind> kinds_;

@@ -1,12 +1,15 @@
 #include "executor/sandbox/zygote.h"
 
+#include <signal.h>
+
 #include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "async/deadline.h"
-#include "executor/launch_errors.h"
+#include "confine/launch_errors.h"
 #include "os/io.h"
+#include "os/syscalls.h"
 
 namespace cella::executor {
 namespace {
@@ -18,6 +21,7 @@ constexpr auto kStartPatience = 120s;
 constexpr auto kAnswerPatience = 10s;
 constexpr uint32_t kReadyTag = 0;
 constexpr size_t kKeptFailures = 64;
+constexpr int kMessagesAtOnce = 64;  // then the loop has its turn
 
 }  // namespace
 
@@ -27,9 +31,14 @@ async::Task<Result<std::shared_ptr<Zygote>>> Zygote::Connect(async::Loop& loop, 
   auto answer = co_await async::WithDeadline(zygote->WaitFor(kReadyTag), async::Clock::now() + kStartPatience);
   if (!answer) co_return Err(ErrorCode::kUnsupported, "the interpreter did not get ready within 120 s");
   if (answer->report && answer->report->kind == jail::ReportKind::kReady) co_return zygote;
-  if (answer->report) co_return std::unexpected(ExplainExecFailure(*answer->report));
+  if (answer->report) co_return std::unexpected(confine::ExplainExecFailure(*answer->report));
   if (!zygote->last_words_.empty()) co_return Err(ErrorCode::kUnsupported, "{}", zygote->last_words_);
   co_return Err(ErrorCode::kUnsupported, "the interpreter ended before it was ready");
+}
+
+Zygote::~Zygote() {
+  // One that hangs does not notice that its socket is closed.
+  if (pidfd_) (void)os::PidfdSendSignal(pidfd_.get(), SIGKILL);
 }
 
 Status Zygote::Send(const jail::Request& request, std::span<const int> fds) {
@@ -44,7 +53,7 @@ Status Zygote::Send(const jail::Request& request, std::span<const int> fds) {
 }
 
 void Zygote::Receive() {
-  for (;;) {
+  for (int taken = 0; taken < kMessagesAtOnce; ++taken) {
     // Before it serves, it may send a line of text instead.
     std::array<std::byte, 4096> buffer;
     auto message = os::ReceiveMessage(control_.fd(), buffer);
@@ -61,6 +70,11 @@ void Zygote::Receive() {
     }
     jail::Report report = {};
     std::memcpy(&report, buffer.data(), sizeof report);
+    if (report.kind == jail::ReportKind::kCreated) {
+      // The first is the maker's, and only that one counts.
+      if (!pidfd_ && !message->fds.empty()) pidfd_ = std::move(message->fds.front());
+      continue;
+    }
     auto waiting = waiting_.find(report.tag);
     if (waiting == waiting_.end()) {
       if (report.kind == jail::ReportKind::kFailed) failures_[report.tag] = report;
@@ -105,12 +119,13 @@ async::Task<Result<Zygote::Newborn>> Zygote::Fork(const jail::ForkSpec& spec, st
     co_return Err(ErrorCode::kClosed, "the zygote does not answer");
   }
   if (!answer->report) co_return Err(ErrorCode::kClosed, "the zygote died");
-  if (answer->report->kind == jail::ReportKind::kFailed) co_return std::unexpected(ExplainExecFailure(*answer->report));
-  if (!answer->fd) co_return std::unexpected(NoDescriptors());
+  if (answer->report->kind == jail::ReportKind::kFailed)
+    co_return std::unexpected(confine::ExplainExecFailure(*answer->report));
+  if (!answer->fd) co_return std::unexpected(confine::NoDescriptors());
   co_return Newborn{std::move(answer->fd), tag};
 }
 
-async::Task<std::optional<int>> Zygote::WaitStatus(uint32_t tag) {
+async::Task<std::optional<Zygote::End>> Zygote::WaitEnd(uint32_t tag) {
   jail::Request request = {};
   request.kind = jail::RequestKind::kStatus;
   request.tag = tag;
@@ -121,7 +136,7 @@ async::Task<std::optional<int>> Zygote::WaitStatus(uint32_t tag) {
   }
   auto answer = co_await async::WithDeadline(WaitFor(tag), async::Clock::now() + kAnswerPatience);
   if (!answer || !answer->report || answer->report->error != 0) co_return std::nullopt;
-  co_return answer->report->wait_status;
+  co_return End{answer->report->wait_status, answer->report->cpu_ns, answer->report->peak_rss};
 }
 
 std::optional<jail::Report> Zygote::TakeFailure(uint32_t tag) {

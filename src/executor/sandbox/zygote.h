@@ -1,5 +1,6 @@
 // The supervisor's side of a zygote: a warm interpreter, in a maker's world, that forks copies of itself into jails.
-// Shared by the sessions of one environment; lives on the loop.
+// Shared by the sessions of one environment; lives on the loop. When it goes away, the zygote is killed; its forks
+// stay.
 #pragma once
 
 #include <map>
@@ -27,8 +28,13 @@ class Zygote {
   // kClosed: the zygote died; try another one.
   async::Task<Result<Newborn>> Fork(const jail::ForkSpec& spec, std::span<const int> fds);
 
-  // How a process ended whose pidfd is readable, as from waitpid; nothing when nobody can tell.
-  async::Task<std::optional<int>> WaitStatus(uint32_t tag);
+  struct End {
+    int wait_status = 0;  // as from waitpid
+    uint64_t cpu_ns = 0;  // of the process and of the children that it has waited for
+    uint64_t peak_rss = 0;
+  };
+  // How a process ended whose pidfd is readable; nothing when nobody can tell.
+  async::Task<std::optional<End>> WaitEnd(uint32_t tag);
   // Another child of it: a checkpoint that goes on as a runner. `pid` as the zygote sees it.
   uint32_t Adopt(int pid);
 
@@ -36,6 +42,7 @@ class Zygote {
   std::optional<jail::Report> TakeFailure(uint32_t tag);
 
   bool alive() const { return !gone_; }
+  ~Zygote();
 
  private:
   explicit Zygote(async::Loop& loop, UniqueFd control) : control_(loop, std::move(control), async::Sharing::kOurs) {}
@@ -44,12 +51,13 @@ class Zygote {
     std::optional<jail::Report> report;
     UniqueFd fd;
   };
-  // Takes every message that is there and puts it where it is waited for.
+  // Takes the messages that are there, a bounded number, and puts each where it is waited for.
   void Receive();
   async::Task<Answer> WaitFor(uint32_t tag);
   Status Send(const jail::Request& request, std::span<const int> fds);
 
   async::Descriptor control_;
+  UniqueFd pidfd_;  // from the maker, before the zygote runs
   bool gone_ = false;
   std::string last_words_;
   uint32_t last_tag_ = 0;

@@ -6,7 +6,7 @@
 int main() {
   using namespace cella::jail::policy;
   std::puts("// Generated from jail/seccomp_policy/policy.cc. Do not edit.");
-  for (const Policy& policy : {DefaultPolicy(), StrictMemoryPolicy()}) {
+  for (const Policy& policy : {DefaultPolicy(), StrictMemoryPolicy(), ZygotePolicy()}) {
     Compiled compiled = Compile(policy, NativeArchitecture());
     std::printf("inline constexpr sock_filter k%sFilter[] = {\n", policy.name.c_str());
     for (const sock_filter& op : compiled.program) {

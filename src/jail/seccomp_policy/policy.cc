@@ -457,6 +457,15 @@ Policy DefaultPolicy() {
   return policy;
 }
 
+Policy ZygotePolicy() {
+  Policy policy = DefaultPolicy();
+  policy.name = "Zygote";
+  for (Rule& rule : policy.rules) {
+    if (rule.syscall == "setns") rule.otherwise = kAllow;
+  }
+  return policy;
+}
+
 Policy StrictMemoryPolicy() {
   Policy policy = DefaultPolicy();
   policy.name = "StrictMemory";

@@ -36,7 +36,11 @@ struct Policy {
 // The policy of every guest.
 Policy DefaultPolicy();
 
-// The same without the calls that hold memory which only a memory cgroup could count.
+// The same with the one call by which a zygote's newborn enters its jail. Each newborn inherits it, and then loads the
+// policy of guests on top.
+Policy ZygotePolicy();
+
+// The same as the default without the calls that hold memory which only a memory cgroup could count.
 Policy StrictMemoryPolicy();
 
 }  // namespace cella::jail::policy

@@ -1,0 +1,36 @@
+#include "confine/launch_context.h"
+
+#include "base/random.h"
+
+namespace cella::confine {
+
+Result<Launch> LaunchContext::TakeLaunch() {
+  if (!started) return Launch::Start(loop, launcher);
+  Launch launch = std::move(*started);
+  started.reset();
+  return launch;
+}
+
+language::HostEnv LaunchContext::HostFor(const Policy& policy) const {
+  language::HostEnv beside = host;
+  const std::vector<std::string> writable = GuestWritable(policy);
+  beside.guest_writable.insert(beside.guest_writable.end(), writable.begin(), writable.end());
+  return beside;
+}
+
+Result<os::Cgroup> LaunchContext::MakeCgroup(const os::CgroupLimits& limits) const {
+  if (cgroups.version() == os::CgroupVersion::kNone) return os::Cgroup();
+  return cgroups.Create(RandomHex(8), limits);
+}
+
+async::Task<Status> CheckHostShares(LaunchContext& context, std::vector<HostShare> shares) {
+  if (shares.empty()) co_return Status{};
+  auto check = [&] {
+    std::erase_if(shares, [&](const HostShare& share) { return context.opened.Hold(share); });
+    return CheckShares(shares, context.guarded);
+  };
+  auto checked = co_await context.planning->Run(check);
+  co_return checked;
+}
+
+}  // namespace cella::confine

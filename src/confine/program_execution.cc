@@ -1,0 +1,345 @@
+#include "confine/program_execution.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "os/io.h"
+#include "os/syscalls.h"
+
+namespace cella::confine {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr size_t kReadSize = 65536;
+// What /proc/sys/fs/pipe-max-size allows a guest to make of its pipe, at most.
+constexpr size_t kLargestPipe = (size_t{1} << 20) + kReadSize;
+
+enum Key { kKeyOut, kKeyErr, kKeyControl };
+
+class ProgramExecution : public run::Execution {
+ public:
+  ProgramExecution(const ProgramPlace& place, Program program, async::ReadySet ready)
+      : place_(place), program_(std::move(program)), ready_(std::move(ready)), input_(place.loop) {
+    ways_.push_back(&program_.plan.commands);
+    for (const auto& fallback : program_.plan.fallbacks) ways_.push_back(&fallback);
+  }
+  ~ProgramExecution() override { ready_.Remove(place_.launch.control_fd()); }
+
+  Status Begin() {
+    TRY_VOID(ready_.Add(place_.launch.control_fd(), kKeyControl));
+    if (program_.plan.commands.empty()) {
+      // The code is only saved.
+      ended_ = true;
+      last_ = jail::Report{};
+      return {};
+    }
+    return StartCommand();
+  }
+
+  async::Task<run::Progress> Advance(async::TimePoint until, run::Output& out) override;
+  void Wake() override { ready_.Wake(); }
+  void Send(run::StopStep step) override;
+  bool HasStarted() override { return has_started_; }
+  void CloseOutput(Stream stream) override { Close(stream == Stream::kStdout ? out_ : err_); }
+  std::optional<std::chrono::nanoseconds> CpuUsed() const override;
+  async::Task<Result<run::RunFacts>> Finish(run::Output& out) override;
+
+ private:
+  struct Pipe {
+    UniqueFd fd;
+    Key key;
+    bool held = false;
+  };
+
+  const language::Command& command() const { return (*ways_[way_])[command_]; }
+  Status StartCommand();
+  Status StartCandidate();
+  // The program of the command is not there: the next candidate, the next way, or nothing left.
+  Status TryNext(Error missing);
+  void TakeReports(run::Output& out);
+  void CommandEnded(const jail::Report& report, run::Output& out);
+  void Read(Pipe& pipe, Stream stream, run::Output& out);
+  void ReadRest(Pipe& pipe, Stream stream, run::Output& out);
+  void Hold(Pipe& pipe, bool hold);
+  void Close(Pipe& pipe);
+  std::optional<os::CgroupUsage> Usage() const;
+  void ReadCounters();
+  async::Task<void> PumpInput(async::Opened input, UniqueFd pipe);
+
+  const ProgramPlace place_;
+  Program program_;
+  std::vector<const std::vector<language::Command>*> ways_;
+  size_t way_ = 0, command_ = 0, candidate_ = 0;
+  async::ReadySet ready_;
+  Pipe out_{{}, kKeyOut}, err_{{}, kKeyErr};
+  async::Opened source_;  // of the program's input, until it is pumped
+  UniqueFd input_write_;
+  async::TaskGroup input_;
+
+  uint32_t tag_ = 0;
+  int group_ = 0;  // 0: everything in the place
+  bool starting_ = false;
+  bool has_started_ = false;
+  bool started_told_ = false;
+  bool kill_wanted_ = false;  // before the program's group was known
+  bool ended_ = false;
+  std::optional<Error> failure_;
+  std::optional<jail::Report> last_;
+  std::optional<std::chrono::nanoseconds> cpu_before_;  // of the block
+  double reaped_cpu_ms_ = 0;
+  uint64_t peak_memory_ = 0;
+  uint64_t oom_kills_before_ = 0, refused_forks_before_ = 0;  // of the command that runs
+};
+
+std::optional<os::CgroupUsage> ProgramExecution::Usage() const {
+  if (place_.usage) return place_.usage();
+  if (!place_.cgroup) return std::nullopt;
+  auto usage = place_.cgroup.Usage();
+  return usage ? std::optional(*usage) : std::nullopt;
+}
+
+void ProgramExecution::ReadCounters() {
+  auto usage = Usage();
+  if (!usage) return;
+  if (!cpu_before_) cpu_before_ = usage->cpu.value_or(0ns);
+  oom_kills_before_ = usage->oom_kills.value_or(0);
+  refused_forks_before_ = usage->pids_refused.value_or(0);
+}
+
+Status ProgramExecution::StartCommand() {
+  candidate_ = 0;
+  ReadCounters();
+  return StartCandidate();
+}
+
+Status ProgramExecution::StartCandidate() {
+  TRY(os::Pipe out, os::MakePipe());
+  TRY(os::Pipe err, os::MakePipe());
+  for (const os::Pipe* pipe : {&out, &err}) {
+    if (fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return SysErr(errno, "make a pipe");
+  }
+  os::Pipe in;
+  const bool feeds_input = command().purpose == language::Purpose::kRun && program_.standard_input;
+  if (feeds_input) {
+    TRY(in, os::MakePipe());
+    source_ = async::OpenPrivately(program_.standard_input.get(), O_RDONLY);
+    if (!source_.fd) return SysErr(errno, "standard input");
+  } else {
+    in.read = UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!in.read) return SysErr(errno, "open '/dev/null'");
+  }
+  ExecRequest request;
+  request.argv = command().argv;
+  if (!command().candidates.empty()) request.argv.front() = command().candidates[candidate_];
+  request.program = request.argv.front();
+  request.env = program_.env;
+  request.search_path = program_.search_path;
+  request.cwd = program_.cwd;
+  request.limits = place_.limits.exec;
+  request.kill_rest = !place_.shared;
+  const std::array<int, 3> stdio = {in.read.get(), out.write.get(), err.write.get()};
+  TRY(tag_, place_.launch.Exec(request, stdio));
+  starting_ = true;
+  input_write_ = std::move(in.write);
+  Close(out_);
+  Close(err_);
+  out_.fd = std::move(out.read);
+  err_.fd = std::move(err.read);
+  out_.held = err_.held = false;
+  TRY_VOID(ready_.Add(out_.fd.get(), kKeyOut));
+  return ready_.Add(err_.fd.get(), kKeyErr);
+}
+
+Status ProgramExecution::TryNext(Error missing) {
+  if (candidate_ + 1 < command().candidates.size()) {
+    ++candidate_;
+    return StartCandidate();
+  }
+  if (way_ + 1 < ways_.size()) {
+    ++way_;
+    command_ = 0;
+    return StartCommand();
+  }
+  if (!program_.plan.install.empty()) missing.message += "; " + program_.plan.install;
+  return std::unexpected(std::move(missing));
+}
+
+// Not a byte is taken for a program that cannot be started: the next candidate may want it.
+async::Task<void> ProgramExecution::PumpInput(async::Opened input, UniqueFd pipe) {
+  async::Descriptor source(place_.loop, std::move(input.fd), input.sharing);
+  async::Descriptor target(place_.loop, std::move(pipe), async::Sharing::kOurs);
+  std::array<char, kReadSize> buffer;
+  for (;;) {
+    auto n = co_await source.ReadSome(buffer);
+    if (!n || *n == 0) co_return;
+    auto written = co_await target.WriteAll({buffer.data(), *n});
+    if (!written) co_return;  // the program does not read (any more)
+  }
+}
+
+void ProgramExecution::TakeReports(run::Output& out) {
+  place_.launch.TakeReports();
+  if (starting_) {
+    if (auto start = place_.launch.TakeStart(tag_)) {
+      starting_ = false;
+      if (*start) {
+        if (place_.shared) group_ = **start;
+        if (place_.shared) place_.launch.WatchRun(group_);
+        has_started_ = true;
+        if (source_.fd) input_.Add(PumpInput(std::move(source_), std::move(input_write_)));
+        if (kill_wanted_) Send(run::StopStep::kKill);
+      } else {
+        Error error = std::move(start->error());
+        Status next =
+            error.code == ErrorCode::kNotFound ? TryNext(std::move(error)) : std::unexpected(std::move(error));
+        if (!next) failure_ = std::move(next.error());
+      }
+    }
+  }
+  if (!starting_ && !failure_) {
+    if (auto end = place_.launch.TakeEnd(tag_)) CommandEnded(*end, out);
+  }
+  if (place_.launch.gone()) ended_ = true;
+}
+
+void ProgramExecution::CommandEnded(const jail::Report& report, run::Output& out) {
+  last_ = report;
+  reaped_cpu_ms_ += static_cast<double>(report.cpu_ns) / 1e6;
+  peak_memory_ = std::max(peak_memory_, report.peak_rss);
+  const bool failed = report.wait_status != 0 || report.killed_for != jail::KillReason::kNone;
+  if (failed || kill_wanted_ || command_ + 1 >= ways_[way_]->size()) {
+    ended_ = true;
+    return;
+  }
+  ReadRest(out_, Stream::kStdout, out);
+  ReadRest(err_, Stream::kStderr, out);
+  ++command_;
+  if (auto started = StartCommand(); !started) failure_ = std::move(started.error());
+}
+
+void ProgramExecution::Close(Pipe& pipe) {
+  if (!pipe.fd) return;
+  Hold(pipe, true);
+  pipe.fd.Reset();
+}
+
+void ProgramExecution::Hold(Pipe& pipe, bool hold) {
+  if (!pipe.fd || pipe.held == hold) return;
+  pipe.held = hold;
+  if (hold) {
+    ready_.Remove(pipe.fd.get());
+  } else {
+    (void)ready_.Add(pipe.fd.get(), pipe.key);
+  }
+}
+
+void ProgramExecution::Read(Pipe& pipe, Stream stream, run::Output& out) {
+  if (!pipe.fd) return;
+  std::array<char, kReadSize> buffer;
+  ssize_t n = os::RetryOnEintr([&] { return read(pipe.fd.get(), buffer.data(), buffer.size()); });
+  if (n > 0) {
+    out.Push(OutputEvent{stream, std::string(buffer.data(), static_cast<size_t>(n))});
+  } else if (n == 0 || errno != EAGAIN) {
+    Close(pipe);
+  }
+}
+
+// The program has ended, so that what it wrote is in the pipe. Another process may hold the write end (it was passed to
+// another jail over a shared directory): that is no reason to wait, nor to take more than a pipe can hold.
+void ProgramExecution::ReadRest(Pipe& pipe, Stream stream, run::Output& out) {
+  for (size_t taken = 0; pipe.fd && taken < kLargestPipe; taken += kReadSize) {
+    std::array<char, kReadSize> buffer;
+    ssize_t n = os::RetryOnEintr([&] { return read(pipe.fd.get(), buffer.data(), buffer.size()); });
+    if (n <= 0) break;
+    out.Push(OutputEvent{stream, std::string(buffer.data(), static_cast<size_t>(n))});
+  }
+  Close(pipe);
+}
+
+async::Task<run::Progress> ProgramExecution::Advance(async::TimePoint until, run::Output& out) {
+  Hold(out_, out.full(Stream::kStdout));
+  Hold(err_, out.full(Stream::kStderr));
+  if (!ended_ && !failure_) {
+    ready_.SetDeadline(until);
+    auto keys = co_await ready_.Wait();
+    for (int key : keys) {
+      switch (key) {
+        case kKeyOut: Read(out_, Stream::kStdout, out); break;
+        case kKeyErr: Read(err_, Stream::kStderr, out); break;
+        case kKeyControl: TakeReports(out); break;
+        default: break;
+      }
+    }
+  }
+  if (ended_ || failure_) co_return run::Progress::kGone;
+  if (has_started_ && !std::exchange(started_told_, true)) co_return run::Progress::kStarted;
+  co_return run::Progress::kNothing;
+}
+
+void ProgramExecution::Send(run::StopStep step) {
+  // Other programs live in a shared place: none is signalled before the program's group is known.
+  const bool unknown = place_.shared && group_ == 0;
+  switch (step) {
+    case run::StopStep::kInterrupt:
+      if (!unknown) place_.launch.Signal(SIGINT, group_);
+      break;
+    case run::StopStep::kKill:
+      kill_wanted_ = true;
+      if (!unknown) place_.launch.KillGuest(group_);
+      break;
+    case run::StopStep::kDestroy: place_.launch.KillInit(); break;
+    case run::StopStep::kNudge:
+    case run::StopStep::kNone:
+    case run::StopStep::kGiveUp: break;
+  }
+}
+
+std::optional<std::chrono::nanoseconds> ProgramExecution::CpuUsed() const {
+  if (!place_.limits.cpu_time_by_cgroup || !place_.cgroup) return std::nullopt;
+  auto usage = place_.cgroup.Usage();
+  if (!usage || !usage->cpu) return std::nullopt;
+  return *usage->cpu - cpu_before_.value_or(0ns);
+}
+
+async::Task<Result<run::RunFacts>> ProgramExecution::Finish(run::Output& out) {
+  input_.Cancel();
+  co_await input_.Join();
+  ReadRest(out_, Stream::kStdout, out);
+  ReadRest(err_, Stream::kStderr, out);
+  if (place_.shared) place_.launch.WatchRun(0);
+  (void)place_.launch.TakeBreach();  // the report of the program's end has the reason too
+  if (failure_) co_return std::unexpected(std::move(*failure_));
+  run::RunFacts facts;
+  if (last_) {
+    facts.wait_status = last_->wait_status;
+    facts.killed_for = ToStopReason(last_->killed_for);
+  }
+  facts.place_gone = place_.launch.gone();
+  facts.usage.cpu_ms = reaped_cpu_ms_;
+  facts.usage.peak_memory = peak_memory_;
+  if (auto usage = Usage()) {
+    if (usage->cpu) {
+      facts.usage.cpu_ms = std::chrono::duration<double, std::milli>(*usage->cpu - cpu_before_.value_or(0ns)).count();
+    }
+    facts.usage.peak_memory = usage->peak_memory.value_or(facts.usage.peak_memory);
+    facts.oom_kills = usage->oom_kills.value_or(0) - oom_kills_before_;
+    facts.refused_forks = usage->pids_refused.value_or(0) - refused_forks_before_;
+  }
+  co_return facts;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<run::Execution>> StartProgram(const ProgramPlace& place, Program program) {
+  TRY(async::ReadySet ready, async::ReadySet::Create(place.loop));
+  auto execution = std::make_unique<ProgramExecution>(place, std::move(program), std::move(ready));
+  TRY_VOID(execution->Begin());
+  return std::unique_ptr<run::Execution>(std::move(execution));
+}
+
+}  // namespace cella::confine

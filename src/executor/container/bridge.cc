@@ -1,0 +1,313 @@
+#include "executor/container/bridge.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "async/deadline.h"
+#include "os/io.h"
+#include "os/syscalls.h"
+
+namespace cella::executor {
+namespace {
+
+using namespace std::chrono_literals;
+using agent::Header;
+using agent::Kind;
+using async::Task;
+
+// The engine may take no byte for this long before the container counts as lost.
+constexpr auto kWritePatience = 20s;
+constexpr size_t kMostPending = 64;
+constexpr int kMostFds = 8;
+
+template <typename T>
+std::string_view Bytes(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+Error ContainerGone() { return Error{ErrorCode::kClosed, "the container has ended", 0}; }
+
+// The content of a memfd of ours.
+Result<std::string> ReadBlock(int fd) {
+  struct stat info;
+  if (fstat(fd, &info) < 0) return SysErr(errno, "read the request");
+  const size_t room = agent::kMaxFrame - sizeof(agent::ExecOptions);
+  if (static_cast<uint64_t>(info.st_size) > room) {
+    return Err(ErrorCode::kInvalid, "arguments and environment variables have more than {} bytes", room);
+  }
+  std::string block(static_cast<size_t>(info.st_size), '\0');
+  const ssize_t n = os::RetryOnEintr([&] { return pread(fd, block.data(), block.size(), 0); });
+  if (n != static_cast<ssize_t>(block.size())) return SysErr(errno, "read the request");
+  return block;
+}
+
+bool IsNull(int fd) {
+  struct stat info, null;
+  return fstat(fd, &info) == 0 && stat("/dev/null", &null) == 0 && S_ISCHR(info.st_mode) &&
+         info.st_rdev == null.st_rdev;
+}
+
+}  // namespace
+
+AgentBridge::AgentBridge(async::Loop& loop, docker::AttachedStream stream, os::SocketPair control)
+    : loop_(loop),
+      stream_(std::move(stream)),
+      control_ours_(std::move(control.ours)),
+      control_(loop, std::move(control.theirs), async::Sharing::kOurs),
+      is_ready_(loop),
+      gone_(loop),
+      has_frames_(loop),
+      tasks_(loop) {}
+
+Task<Result<std::unique_ptr<AgentBridge>>> AgentBridge::Open(async::Loop& loop, docker::AttachedStream stream,
+                                                             Options options, async::TimePoint deadline) {
+  CO_TRY(os::SocketPair control, os::MakeMessageSockets());
+  std::unique_ptr<AgentBridge> bridge(new AgentBridge(loop, std::move(stream), std::move(control)));
+  const agent::Hello hello = {agent::kProtocol, options.is_session ? 1u : 0u, options.watch};
+  bridge->Post(Kind::kHello, 0, Bytes(hello), options.token);
+  bridge->tasks_.Add(bridge->WriteStream());
+  bridge->tasks_.Add(bridge->ReadStream());
+  auto answered = [&]() -> Task<bool> {
+    auto first = co_await async::FirstOf(bridge->is_ready_.Wait(), bridge->gone_.Wait());
+    co_return first.index() == 0;
+  };
+  auto ready = co_await async::WithDeadline(answered(), deadline);
+  if (bridge->is_ready_.is_set()) {
+    bridge->tasks_.Add(bridge->ServeControl());
+    bridge->tasks_.Add(bridge->Ping());
+    co_return bridge;
+  }
+  std::string why = bridge->errors();
+  while (!why.empty() && why.back() == '\n') why.pop_back();
+  co_await bridge->Close();
+  if (!why.empty()) co_return Err(ErrorCode::kUnsupported, "the container did not start cella's agent: {}", why);
+  if (ready) co_return Err(ErrorCode::kClosed, "the container ended before cella's agent answered");
+  co_return Err(ErrorCode::kClosed, "cella's agent did not answer from the container in time");
+}
+
+void AgentBridge::Post(Kind kind, uint32_t channel, std::string_view a, std::string_view b) {
+  if (gone_.is_set()) return;
+  const Header header = {static_cast<uint32_t>(a.size() + b.size()), kind, 0, channel};
+  frames_ += Bytes(header);
+  frames_ += a;
+  frames_ += b;
+  has_frames_.Notify();
+}
+
+void AgentBridge::ReportToLaunch(const jail::Report& report) {
+  if (!control_.is_open()) return;
+  // A few reports are on the way at a time, and the socket holds hundreds: one that does not fit is a flood.
+  auto sent = os::SendMessage(control_.fd(), std::as_bytes(std::span(&report, 1)), {});
+  if (!sent) Cut();
+}
+
+Task<void> AgentBridge::WriteStream() {
+  for (;;) {
+    bool more = co_await has_frames_.Wait();
+    if (!more) co_return;
+    while (!frames_.empty()) {
+      const std::string frames = std::exchange(frames_, {});
+      auto written = co_await stream_.Write(frames, kWritePatience);
+      if (!written) {
+        Cut();
+        co_return;
+      }
+    }
+  }
+}
+
+Task<void> AgentBridge::ReadStream() {
+  std::string received;
+  std::vector<char> buffer(65536);
+  for (bool sound = true; sound;) {
+    auto read = co_await stream_.Read(buffer);
+    if (!read || *read == 0) break;
+    received.append(buffer.data(), *read);
+    size_t taken = 0;
+    Header header = {};
+    while (sound && received.size() - taken >= sizeof header) {
+      std::memcpy(&header, received.data() + taken, sizeof header);
+      if (header.size > agent::kMaxFrame) sound = false;
+      if (!sound || received.size() - taken - sizeof header < header.size) break;
+      sound = TakeFrame(header, std::string_view(received).substr(taken + sizeof header, header.size));
+      taken += sizeof header + header.size;
+    }
+    received.erase(0, taken);
+  }
+  stream_.Kill();
+  co_await End();
+}
+
+// The stream is over: what came is handed on, then the Launch sees the end of init.
+Task<void> AgentBridge::End() {
+  gone_.Set();
+  for (auto& [number, pending] : pending_) pending->arrived.Set();
+  for (auto& [tag, program] : programs_) program->Cut();
+  for (auto deadline = async::Clock::now() + 2s; !closing_ && async::Clock::now() < deadline;) {
+    bool idle = true;
+    for (auto& [tag, program] : programs_) idle = idle && program->is_idle();
+    if (idle) break;
+    bool slept = co_await async::SleepUntil(async::Clock::now() + 2ms);
+    if (!slept) break;
+  }
+  control_.StopWaiting();
+  control_.Close();
+}
+
+bool AgentBridge::TakeFrame(const Header& header, std::string_view payload) {
+  auto program = programs_.find(agent::TagOf(header.channel));
+  BridgedProgram* its = program == programs_.end() ? nullptr : program->second.get();
+  const agent::Port port = agent::PortOf(header.channel);
+  switch (header.kind) {
+    case Kind::kReady:
+      if (payload.size() != sizeof ready_ || is_ready_.is_set()) return false;
+      std::memcpy(&ready_, payload.data(), sizeof ready_);
+      if (ready_.protocol != agent::kProtocol) return false;
+      counters_ = ready_.counters;
+      is_ready_.Set();
+      return true;
+    case Kind::kData: return its == nullptr || its->Take(port, payload);
+    case Kind::kCredit: {
+      uint32_t bytes = 0;
+      if (payload.size() != sizeof bytes) return false;
+      std::memcpy(&bytes, payload.data(), sizeof bytes);
+      if (its != nullptr) its->TakeCredit(port, bytes);
+      return true;
+    }
+    case Kind::kClose:
+      if (its != nullptr && port == agent::Port::kSession) its->TakeClose(port);
+      return true;
+    case Kind::kReport: return TakeReport(header.channel, payload);
+    case Kind::kAnswer: {
+      auto pending = pending_.find(header.channel);
+      if (pending == pending_.end() || payload.size() < sizeof(agent::Answer)) return false;
+      Answer answer;
+      std::memcpy(&answer.head, payload.data(), sizeof answer.head);
+      answer.content = payload.substr(sizeof answer.head);
+      pending->second->answer = std::move(answer);
+      pending->second->arrived.Set();
+      pending_.erase(pending);
+      return true;
+    }
+    default: return false;
+  }
+}
+
+bool AgentBridge::TakeReport(uint32_t tag, std::string_view payload) {
+  agent::ReportFrame frame = {};
+  if (payload.size() != sizeof frame) return false;
+  std::memcpy(&frame, payload.data(), sizeof frame);
+  frame.report.detail[sizeof frame.report.detail - 1] = '\0';
+  counters_ = frame.counters;
+  using enum jail::ReportKind;
+  const bool is_of_program = frame.report.kind == kStarted || frame.report.kind == kExited ||
+                             (frame.report.kind == kFailed && frame.report.tag != 0);
+  if (!is_of_program) {
+    ReportToLaunch(frame.report);
+    return true;
+  }
+  auto program = programs_.find(tag);
+  if (program != programs_.end() && frame.report.tag == tag) program->second->TakeReport(frame.report);
+  return true;
+}
+
+void AgentBridge::StartProgram(const jail::Request& request, std::vector<UniqueFd> fds) {
+  jail::Report failed = {};
+  failed.kind = jail::ReportKind::kFailed;
+  failed.stage = jail::Stage::kRequest;
+  failed.error = E2BIG;
+  failed.tag = request.tag;
+  if (fds.size() != 4 && fds.size() != 5) return ReportToLaunch(failed);
+  auto block = ReadBlock(fds[0].get());
+  if (!block || request.tag == 0 || request.tag > agent::kMaxTag) return ReportToLaunch(failed);
+  const agent::ExecOptions options = {IsNull(fds[1].get()) ? 0u : 1u, fds.size() == 5 ? 1u : 0u};
+  BridgedProgram::Fds local;
+  if (options.has_input != 0) local.input = std::move(fds[1]);
+  local.output = std::move(fds[2]);
+  local.errors = std::move(fds[3]);
+  if (options.has_session != 0) local.session = std::move(fds[4]);
+  programs_[request.tag] = std::make_unique<BridgedProgram>(loop_, *this, request.tag, std::move(local));
+  Post(Kind::kExec, request.tag, Bytes(options), *block);
+}
+
+// False: the Launch is gone.
+bool AgentBridge::TakeRequest() {
+  jail::Request request = {};
+  auto message = os::ReceiveMessage(control_.fd(), std::as_writable_bytes(std::span(&request, 1)), kMostFds);
+  if (!message && message.error().sys_errno == EAGAIN) return true;
+  if (!message || message->size != sizeof request) return false;
+  if (request.kind == jail::RequestKind::kExec) {
+    StartProgram(request, std::move(message->fds));
+    return true;
+  }
+  // A frame that was sent to a runner before a signal arrives before it.
+  for (auto& [tag, program] : programs_) program->FlushSession();
+  Post(Kind::kRequest, 0, Bytes(request));
+  return true;
+}
+
+Task<void> AgentBridge::ServeControl() {
+  for (;;) {
+    bool readable = control_.is_open() && co_await control_.Readable();
+    if (!readable || !control_.is_open()) co_return;
+    if (!TakeRequest()) break;
+    for (auto it = programs_.begin(); it != programs_.end();) {
+      const bool over = it->second->has_ended() && it->second->is_idle();
+      if (over) {
+        it->second->Cancel();
+        co_await it->second->Join();
+      }
+      it = over ? programs_.erase(it) : std::next(it);
+    }
+  }
+  Cut();
+}
+
+Task<void> AgentBridge::Ping() {
+  for (;;) {
+    bool slept = co_await async::SleepUntil(async::Clock::now() + std::chrono::seconds(agent::kPingSeconds));
+    if (!slept) co_return;
+    Post(Kind::kPing, 0, {});
+  }
+}
+
+Task<Result<AgentBridge::Answer>> AgentBridge::Ask(Kind kind, std::string payload) {
+  if (gone_.is_set()) co_return std::unexpected(ContainerGone());
+  if (pending_.size() >= kMostPending) co_return Err(ErrorCode::kExhausted, "too many file operations at once");
+  auto pending = std::make_shared<Pending>(loop_);
+  const uint32_t number = ++last_question_;
+  pending_[number] = pending;
+  Post(kind, number, payload);
+  bool arrived = co_await pending->arrived.Wait();
+  if (!arrived || !pending->answer) co_return std::unexpected(ContainerGone());
+  Answer answer = std::move(*pending->answer);
+  if (answer.head.error != 0) {
+    Error error;
+    const bool is_known = answer.head.error <= static_cast<uint32_t>(ErrorCode::kInternal) + 1;
+    error.code = is_known ? static_cast<ErrorCode>(answer.head.error - 1) : ErrorCode::kInternal;
+    error.sys_errno = answer.head.sys_errno;
+    error.message = answer.content.substr(0, 1000);
+    co_return std::unexpected(std::move(error));
+  }
+  co_return answer;
+}
+
+Task<void> AgentBridge::Close() {
+  closing_ = true;
+  Cut();
+  (void)co_await gone_.Wait();
+  tasks_.Cancel();
+  co_await tasks_.Join();
+  for (auto& [tag, program] : programs_) {
+    program->Cancel();
+    co_await program->Join();
+  }
+  programs_.clear();
+}
+
+}  // namespace cella::executor

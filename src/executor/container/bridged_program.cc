@@ -1,0 +1,145 @@
+#include "executor/container/bridged_program.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+
+#include "os/syscalls.h"
+
+namespace cella::executor {
+
+using agent::ChannelOf;
+using agent::Kind;
+using agent::Port;
+
+namespace {
+
+std::string_view Bytes(const uint32_t& value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
+
+void Open(std::optional<async::Descriptor>& into, async::Loop& loop, UniqueFd fd) {
+  if (fd) into.emplace(loop, std::move(fd), async::Sharing::kOurs);
+}
+
+}  // namespace
+
+BridgedProgram::BridgedProgram(async::Loop& loop, FrameSender& sender, uint32_t tag, Fds fds)
+    : sender_(sender), tag_(tag), input_window_(loop), session_window_(loop), has_items_(loop), tasks_(loop) {
+  Open(input_, loop, std::move(fds.input));
+  Open(output_, loop, std::move(fds.output));
+  Open(errors_, loop, std::move(fds.errors));
+  Open(session_, loop, std::move(fds.session));
+  tasks_.Add(HandOn());
+  if (input_) tasks_.Add(Pump(Port::kInput, input_window_));
+  if (session_) tasks_.Add(Pump(Port::kSession, session_window_));
+}
+
+async::Descriptor* BridgedProgram::LocalOf(Port port) {
+  auto* local = port == Port::kInput    ? &input_
+                : port == Port::kOutput ? &output_
+                : port == Port::kErrors ? &errors_
+                                        : &session_;
+  return *local && (*local)->is_open() ? &**local : nullptr;
+}
+
+void BridgedProgram::Add(Item item) {
+  waiting_.push_back(std::move(item));
+  has_items_.Notify();
+}
+
+bool BridgedProgram::Take(Port port, std::string_view bytes) {
+  size_t& waiting = waiting_bytes_[static_cast<size_t>(port)];
+  if (port == Port::kInput || waiting + bytes.size() > agent::kWindow) return false;
+  waiting += bytes.size();
+  Add({port, std::string(bytes), std::nullopt});
+  return true;
+}
+
+void BridgedProgram::TakeCredit(Port port, uint32_t bytes) {
+  if (port != Port::kInput && port != Port::kSession) return;
+  Window& window = port == Port::kInput ? input_window_ : session_window_;
+  window.left = std::min(agent::kWindow, window.left + std::min(bytes, agent::kWindow));
+  window.has_room.Notify();
+}
+
+void BridgedProgram::TakeClose(Port port) { Add({port, {}, std::nullopt, true}); }
+
+void BridgedProgram::TakeReport(const jail::Report& report) { Add({Port::kOutput, {}, report}); }
+
+void BridgedProgram::Cut() {
+  for (Port port : {Port::kOutput, Port::kErrors, Port::kSession}) TakeClose(port);
+}
+
+async::Task<void> BridgedProgram::HandOn() {
+  for (;;) {
+    while (!waiting_.empty()) {
+      is_handing_on_ = true;
+      Item item = std::move(waiting_.front());
+      waiting_.pop_front();
+      async::Descriptor* local = LocalOf(item.port);
+      if (item.report) {
+        has_ended_ = item.report->kind != jail::ReportKind::kStarted;
+        sender_.ReportToLaunch(*item.report);
+      } else if (item.closes) {
+        if (local != nullptr) local->Close();
+      } else {
+        bool is_read = local != nullptr;
+        if (is_read) {
+          auto written = co_await local->WriteAll(item.bytes);
+          is_read = written.has_value();
+        }
+        const auto size = static_cast<uint32_t>(item.bytes.size());
+        waiting_bytes_[static_cast<size_t>(item.port)] -= size;
+        if (is_read) {
+          sender_.Post(Kind::kCredit, ChannelOf(tag_, item.port), Bytes(size));
+        } else if (local != nullptr) {
+          // Its reader is gone: the program gets a closed pipe.
+          local->Close();
+          sender_.Post(Kind::kClose, ChannelOf(tag_, item.port), {});
+        }
+      }
+      is_handing_on_ = false;
+    }
+    bool more = co_await has_items_.Wait();
+    if (!more) co_return;
+  }
+}
+
+void BridgedProgram::FlushSession() {
+  async::Descriptor* local = LocalOf(Port::kSession);
+  while (local != nullptr && session_window_.left > 0) {
+    std::array<char, 65536> buffer;
+    const size_t wanted = std::min<size_t>(buffer.size(), session_window_.left);
+    const ssize_t n = os::RetryOnEintr([&] { return recv(local->fd(), buffer.data(), wanted, MSG_DONTWAIT); });
+    if (n <= 0) return;
+    session_window_.left -= static_cast<uint32_t>(n);
+    sender_.Post(Kind::kData, ChannelOf(tag_, Port::kSession), {buffer.data(), static_cast<size_t>(n)});
+  }
+}
+
+// From the local side to the program.
+async::Task<void> BridgedProgram::Pump(Port port, Window& window) {
+  async::Descriptor* local = LocalOf(port);
+  for (;;) {
+    while (window.left == 0) {
+      bool more = co_await window.has_room.Wait();
+      if (!more) co_return;
+    }
+    bool readable = local->is_open() && co_await local->Readable();
+    if (!readable || !local->is_open()) co_return;
+    if (window.left == 0) continue;
+    std::array<char, 65536> buffer;
+    const size_t wanted = std::min<size_t>(buffer.size(), window.left);
+    const ssize_t n = os::RetryOnEintr([&] { return read(local->fd(), buffer.data(), wanted); });
+    if (n < 0 && errno == EAGAIN) continue;
+    if (n <= 0) {
+      sender_.Post(Kind::kClose, ChannelOf(tag_, port), {});
+      co_return;
+    }
+    window.left -= static_cast<uint32_t>(n);
+    sender_.Post(Kind::kData, ChannelOf(tag_, port), {buffer.data(), static_cast<size_t>(n)});
+  }
+}
+
+}  // namespace cella::executor

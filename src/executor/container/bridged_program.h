@@ -1,0 +1,82 @@
+// One program of a container: its local descriptors on one side, its channels on the other. What arrives for the local
+// side is handed on in the order in which it came: output, then the runner's frames, then the report of the end. Lives
+// on the loop.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "agent/wire.h"
+#include "async/descriptor.h"
+#include "async/notifier.h"
+#include "async/task_group.h"
+#include "base/unique_fd.h"
+
+namespace cella::executor {
+
+// Where a program's frames and reports go.
+class FrameSender {
+ public:
+  virtual ~FrameSender() = default;
+  virtual void Post(agent::Kind kind, uint32_t channel, std::string_view a, std::string_view b = {}) = 0;
+  virtual void ReportToLaunch(const jail::Report& report) = 0;
+};
+
+class BridgedProgram {
+ public:
+  // The descriptors that came with the request; `input` and `session` may be empty.
+  struct Fds {
+    UniqueFd input, output, errors, session;
+  };
+  BridgedProgram(async::Loop& loop, FrameSender& sender, uint32_t tag, Fds fds);
+
+  // From the agent. False: it sent more than the window allows.
+  bool Take(agent::Port port, std::string_view bytes);
+  void TakeCredit(agent::Port port, uint32_t bytes);
+  void TakeClose(agent::Port port);
+  void TakeReport(const jail::Report& report);
+
+  // What the local side has written to the session's socket goes out now, ahead of what is posted next.
+  void FlushSession();
+  bool has_ended() const { return has_ended_; }
+  // Nothing more comes from the agent: what waits is handed on, then the local side is closed.
+  void Cut();
+  // Everything that came has been handed on.
+  bool is_idle() const { return waiting_.empty() && !is_handing_on_; }
+
+  void Cancel() { tasks_.Cancel(); }
+  async::Task<void> Join() { return tasks_.Join(); }
+
+ private:
+  struct Item {
+    agent::Port port;
+    std::string bytes;
+    std::optional<jail::Report> report;
+    bool closes = false;
+  };
+  struct Window {
+    explicit Window(async::Loop& loop) : has_room(loop) {}
+    uint32_t left = agent::kWindow;
+    async::Notifier has_room;
+  };
+
+  async::Descriptor* LocalOf(agent::Port port);
+  async::Task<void> HandOn();
+  async::Task<void> Pump(agent::Port port, Window& window);
+  void Add(Item item);
+
+  FrameSender& sender_;
+  const uint32_t tag_;
+  std::optional<async::Descriptor> input_, output_, errors_, session_;
+  Window input_window_, session_window_;
+  std::deque<Item> waiting_;
+  size_t waiting_bytes_[4] = {};
+  async::Notifier has_items_;
+  bool is_handing_on_ = false;
+  bool has_ended_ = false;
+  async::TaskGroup tasks_;
+};
+
+}  // namespace cella::executor

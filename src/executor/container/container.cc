@@ -1,0 +1,127 @@
+#include "executor/container/container.h"
+
+#include <sys/random.h>
+
+#include <array>
+
+#include "async/deadline.h"
+#include "base/sha256.h"
+#include "executor/container/programs_archive.h"
+
+namespace cella::executor {
+namespace {
+
+using namespace std::chrono_literals;
+using async::Task;
+
+constexpr auto kAgentPatience = 20s;
+constexpr auto kPullPatience = 15s;
+constexpr auto kRemovalPatience = 10s;
+
+Result<std::string> RandomHex() {
+  Sha256Digest bytes;
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return SysErr(errno, "random numbers");
+  }
+  return ToHex(bytes);
+}
+
+// A bind mount's source is not there, as the engine sees it.
+bool MissesSource(const Error& error) {
+  return error.message.find("bind source path does not exist") != std::string::npos;
+}
+
+}  // namespace
+
+Result<std::string> AuthArgument(const std::string& token) {
+  if (token.empty()) return std::string("none");
+  TRY(std::string salt, RandomHex());
+  return salt + ":" + Sha256Hex(salt + ":" + token);
+}
+
+// With the programs bound from their directory; where the engine does not see it, they are copied into a volume.
+Task<Result<std::string>> Container::CreateOnce(docker::ContainerSpec& spec, const ContainerPolicy& policy) {
+  auto created = co_await engine_.Create(spec, policy.name);
+  const std::string programs = spec.binds.empty() ? "" : spec.binds.front().source;
+  const bool unseen = !created && MissesSource(created.error()) && created.error().message.ends_with(programs);
+  if (!unseen || programs.empty()) co_return created;
+  CO_TRY(std::string archive, ArchivePrograms(programs));
+  docker::ContainerSpec copied = spec;
+  copied.volumes.push_back(copied.binds.front().target);
+  copied.binds.erase(copied.binds.begin());
+  created = co_await engine_.Create(copied, policy.name);
+  if (!created) co_return created;
+  auto put = co_await engine_.PutArchive(*created, copied.volumes.back(), std::move(archive));
+  if (!put) {
+    (void)co_await engine_.Remove(*created);
+    co_return std::unexpected(std::move(put.error()));
+  }
+  co_return created;
+}
+
+Task<Status> Container::Create(docker::ContainerSpec spec, const ContainerPolicy& policy) {
+  token_ = policy.auth_token;
+  if (token_.empty() && !policy.auth_disabled) {
+    CO_TRY(token_, RandomHex());
+  }
+  CO_TRY(std::string auth, AuthArgument(token_));
+  spec.entrypoint.push_back("--auth=" + auth);
+  auto created = co_await CreateOnce(spec, policy);
+  if (!created && created.error().code == ErrorCode::kNotFound && policy.pull) {
+    auto pulled = co_await engine_.Pull(spec.image, kPullPatience, nullptr);
+    CO_TRY_VOID(pulled);
+    created = co_await CreateOnce(spec, policy);
+  }
+  if (!created && MissesSource(created.error())) {
+    created.error().message += policy.bind_dir.empty()
+                                   ? "; if this program runs in a container itself, name the directory as the engine's "
+                                     "machine does with bind_dir"
+                                   : "; bind_dir must be a directory of the engine's machine";
+  }
+  CO_TRY(id_, std::move(created));
+  auto inspected = co_await engine_.Inspect(id_);
+  CO_TRY(facts_, std::move(inspected));
+  co_return Status{};
+}
+
+Task<Result<std::unique_ptr<Container>>> Container::Create(async::Loop& loop, docker::Engine& engine,
+                                                           docker::ContainerSpec spec, const ContainerPolicy& policy) {
+  std::unique_ptr<Container> container(new Container(loop, engine));
+  auto done = co_await container->Create(std::move(spec), policy);
+  if (!done) {
+    co_await container->End();
+    co_return std::unexpected(std::move(done.error()));
+  }
+  co_return container;
+}
+
+Task<Status> Container::Start(bool is_session, jail::WatchLimits watch) {
+  auto attached = co_await engine_.Attach(id_);
+  CO_TRY(docker::AttachedStream stream, std::move(attached));
+  auto started = co_await engine_.Start(id_);
+  CO_TRY_VOID(started);
+  AgentBridge::Options hello{std::exchange(token_, {}), is_session, watch};
+  auto deadline = async::Clock::now() + kAgentPatience;
+  auto opened = co_await AgentBridge::Open(loop_, std::move(stream), std::move(hello), deadline);
+  CO_TRY(bridge_, std::move(opened));
+  co_return Status{};
+}
+
+Task<void> Container::Kill() { (void)co_await engine_.Remove(id_); }
+
+void Container::Destroy() {
+  if (!id_.empty()) tasks_.Add(Kill());
+}
+
+Task<void> Container::End() {
+  if (bridge_) co_await bridge_->Close();
+  co_await tasks_.Join();
+  if (id_.empty()) co_return;
+  // The agent has ended with its stream; the engine removes what is left. Asked to remove it as well, it does not wait
+  // for a container that is stuck.
+  auto removed = co_await engine_.Remove(id_);
+  if (removed) (void)co_await async::WithDeadline(engine_.WaitRemoved(id_), async::Clock::now() + kRemovalPatience);
+  id_.clear();
+}
+
+}  // namespace cella::executor

@@ -1,0 +1,43 @@
+// A guest in a container in command mode: each block is a file and a process of its own, and no state stays but files.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "confine/launch.h"
+#include "confine/launch_context.h"
+#include "confine/limits.h"
+#include "executor/container/container.h"
+#include "executor/container/container_files.h"
+#include "run/executor.h"
+
+namespace cella::executor {
+
+class ContainerGuest : public run::Guest {
+ public:
+  ContainerGuest(confine::LaunchContext& context, run::GuestSpec spec, std::unique_ptr<Container> container,
+                 confine::LimitPlan limits, Isolation isolation);
+
+  const run::Traits& traits(std::string_view) const override { return run::kPrograms; }
+  const Isolation& isolation() const override { return isolation_; }
+  std::string LanguageOf(const RunSpec& run, const Block& block) const override;
+  async::Task<Result<std::unique_ptr<run::Execution>>> Begin(const run::BlockTurn& turn, run::StopToken stop) override;
+  async::Task<Result<run::StateReport>> AfterBlock(const run::RunFacts& facts, run::EventSink& sink) override;
+  async::Task<void> Close() override;
+  std::optional<uint64_t> MemoryUsed() const override;
+
+ private:
+  async::Task<Result<language::Plan>> MakeBlockPlan(const run::BlockTurn& turn);
+
+  confine::LaunchContext& context_;
+  run::GuestSpec spec_;
+  std::unique_ptr<Container> container_;
+  confine::Launch launch_;
+  confine::LimitPlan limits_;
+  Isolation isolation_;
+  ContainerFiles files_;
+  bool reports_files_ = true;
+};
+
+}  // namespace cella::executor

@@ -1,0 +1,375 @@
+#include "executor/container/container_session.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "async/deadline.h"
+#include "confine/program_execution.h"
+#include "confine/program_guest.h"
+#include "executor/container/container_cell.h"
+#include "executor/container/inside.h"
+#include "os/syscalls.h"
+
+namespace cella::executor {
+namespace {
+
+using namespace std::chrono_literals;
+using async::Task;
+
+constexpr auto kAnswerPatience = 20s;
+constexpr int kFramesAtOnce = 64;
+constexpr uint64_t kValueLimit = uint64_t{1} << 20;
+
+struct RunnerProgram {
+  std::string_view language;
+  std::vector<std::string> names;      // looked up inside, best first
+  std::vector<std::string> arguments;  // behind the interpreter
+};
+
+// sh is not among them: it is the system's shell, and each of its blocks is a script.
+const RunnerProgram* FindRunner(std::string_view language) {
+  static const std::string kRunners = kProgramsInside;
+  static const RunnerProgram kPrograms[] = {
+      // -I: neither the guest's directory nor its environment has a say in what the runner imports.
+      {"python", {"python3", "python"}, {"-I", kRunners + "/python/cella_runner"}},
+      {"javascript", {"node", "nodejs"}, {kRunners + "/javascript/runner.js"}},
+      {"bash", {"bash"}, {kRunners + "/bash/runner.bash"}},
+  };
+  for (const RunnerProgram& program : kPrograms) {
+    if (program.language == language) return &program;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Error ContainerSession::Ended() {
+  return Error{ErrorCode::kClosed, "the session's container has ended and its state is lost: open a new session", 0};
+}
+
+ContainerSession::ContainerSession(confine::LaunchContext& context, run::GuestSpec spec,
+                                   std::unique_ptr<Container> container, confine::LimitPlan limits, Isolation isolation,
+                                   async::ReadySet ready)
+    : context_(context),
+      spec_(std::move(spec)),
+      container_(std::move(container)),
+      launch_(
+          confine::Launch::Adopt(context.loop, container_->bridge().TakeControl(), [this] { container_->Destroy(); })),
+      limits_(std::move(limits)),
+      isolation_(std::move(isolation)),
+      files_(container_->bridge()),
+      ready_(std::move(ready)),
+      cells_{context.loop,
+             *context.decoding,
+             ready_,
+             launch_,
+             no_meter_,
+             limits_,
+             -1,
+             -1,
+             os::NamespaceId{},
+             [](const runner::CheckpointFrame&, std::optional<RunnerCopy>) {}} {}
+
+Task<Result<std::unique_ptr<run::Guest>>> ContainerSession::Open(confine::LaunchContext& context, run::GuestSpec spec,
+                                                                 std::unique_ptr<Container> container,
+                                                                 confine::LimitPlan limits, Isolation isolation) {
+  auto ready = async::ReadySet::Create(context.loop);
+  if (!ready) {
+    co_await container->End();
+    co_return std::unexpected(std::move(ready.error()));
+  }
+  std::unique_ptr<ContainerSession> session(new ContainerSession(
+      context, std::move(spec), std::move(container), std::move(limits), std::move(isolation), std::move(*ready)));
+  session->isolation_.start = "exec: container";
+  Status opened = session->OpenPipes();
+  if (opened) opened = co_await session->files_.Remember();
+  if (!opened) {
+    co_await session->Close();
+    co_return std::unexpected(std::move(opened.error()));
+  }
+  co_return std::unique_ptr<run::Guest>(std::move(session));
+}
+
+Status ContainerSession::OpenPipes() {
+  TRY(out_, os::MakePipe());
+  TRY(err_, os::MakePipe());
+  for (const os::Pipe* pipe : {&out_, &err_}) {
+    if (fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return SysErr(errno, "make a pipe");
+  }
+  cells_.out = out_.read.get();
+  cells_.err = err_.read.get();
+  TRY_VOID(ready_.Add(cells_.out, kKeyOut));
+  TRY_VOID(ready_.Add(cells_.err, kKeyErr));
+  return ready_.Add(launch_.control_fd(), kKeyControl);
+}
+
+void ContainerSession::DropLateOutput() {
+  std::array<char, 65536> buffer;
+  for (int fd : {cells_.out, cells_.err}) {
+    for (int round = 0; round < 32; ++round) {
+      if (os::RetryOnEintr([&] { return read(fd, buffer.data(), buffer.size()); }) <= 0) break;
+    }
+  }
+}
+
+const run::Traits& ContainerSession::traits(std::string_view language) const {
+  const language::Language* found = context_.table.Find(language.empty() ? "python" : std::string(language));
+  return found != nullptr && FindRunner(found->name) != nullptr ? run::kCells : run::kPrograms;
+}
+
+std::string ContainerSession::LanguageOf(const RunSpec&, const Block& block) const {
+  const language::Language* found = context_.table.Find(block.language.empty() ? "python" : block.language);
+  return found != nullptr ? found->name : block.language;
+}
+
+std::optional<uint64_t> ContainerSession::MemoryUsed() const {
+  const uint64_t used = container_->bridge().counters().memory;
+  return used == 0 ? std::nullopt : std::optional(used);
+}
+
+void ContainerSession::Watch(Runner* runner) {
+  if (runner == watched_) return;
+  if (watched_ != nullptr && *watched_) ready_.Remove(watched_->channel.fd());
+  watched_ = runner;
+  if (runner != nullptr) (void)ready_.Add(runner->channel.fd(), kKeyChannel);
+}
+
+void ContainerSession::Discard(Runner& runner) {
+  if (watched_ == &runner) Watch(nullptr);
+  if (runner.group > 1) launch_.KillGuest(runner.group);
+  runner = Runner{};
+}
+
+Task<Status> ContainerSession::AwaitReport(std::function<bool()> arrived) {
+  const async::TimePoint deadline = async::Clock::now() + kAnswerPatience;
+  while (!arrived()) {
+    if (launch_.gone()) co_return std::unexpected(Ended());
+    auto readable = co_await async::WithDeadline(launch_.Readable(), deadline);
+    if (!readable || !*readable) {
+      container_->Destroy();
+      co_return std::unexpected(Ended());
+    }
+    launch_.TakeReports();
+  }
+  co_return Status{};
+}
+
+Task<Result<Runner>> ContainerSession::StartRunner(const std::string& language) {
+  const RunnerProgram* program = FindRunner(language);
+  if (program == nullptr) co_return Err(ErrorCode::kUnsupported, "'{}' keeps no state", language);
+  CO_TRY(os::SocketPair sockets, os::MakeStreamSockets());
+  UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null) co_return SysErr(errno, "open '/dev/null'");
+  const std::array<int, 3> stdio = {null.get(), out_.write.get(), err_.write.get()};
+  const confine::EnvVars variables = confine::GuestEnvVars(VariablesInside(), language::Plan{}, spec_.policy);
+  confine::ExecRequest request;
+  request.env = variables.Encode();
+  request.search_path = *variables.Find("PATH");
+  request.cwd = kWorkspaceInside;
+  request.limits = limits_.exec;
+  request.kill_rest = false;
+  Runner runner;
+  CO_TRY(runner.channel, runner::Channel::Open(std::move(sockets.ours)));
+  std::optional<Result<int>> started;
+  for (const std::string& name : program->names) {
+    request.program = name;
+    request.argv = {name};
+    request.argv.insert(request.argv.end(), program->arguments.begin(), program->arguments.end());
+    CO_TRY(runner.tag, launch_.Exec(request, stdio, sockets.theirs.get()));
+    auto arrived = [&] { return (started = launch_.TakeStart(runner.tag)).has_value(); };
+    auto awaited = co_await AwaitReport(arrived);
+    CO_TRY_VOID(awaited);
+    if (*started || started->error().code != ErrorCode::kNotFound) break;
+  }
+  if (!*started && started->error().code == ErrorCode::kNotFound) {
+    co_return Err(ErrorCode::kNotFound, "the image has no '{}': use an image with {}", program->names.front(),
+                  language);
+  }
+  if (!*started) co_return std::unexpected(std::move(started->error()));
+  runner.group = **started;
+  runner::Configuration configuration;
+  configuration.env = variables.variables();
+  configuration.cwd = kWorkspaceInside;
+  configuration.network = spec_.policy.network != Network::kNone;
+  configuration.value_limit = kValueLimit;
+  configuration.assignments = spec_.policy.values_of_assignments;
+  auto payload = runner::EncodeConfigure(configuration);
+  auto sent = co_await runner.channel.Send(context_.loop, payload, async::Clock::now() + kAnswerPatience);
+  CO_TRY_VOID(sent);
+  // Its answer shows that it handles signals: an interrupt of the first run must not kill it.
+  auto answered = co_await Exchange(runner, runner::EncodeQuestion(CodeQuestion::kIsComplete, "", 0));
+  if (!answered) {
+    const std::string why = fmt::format("the image's {} does not run cella's runner", program->names.front());
+    Discard(runner);
+    co_return std::unexpected(std::move(answered.error()).WithContext(why));
+  }
+  Watch(nullptr);
+  co_return std::move(runner);
+}
+
+Task<Status> ContainerSession::EnsureRunner(const std::string& language) {
+  if (launch_.gone()) co_return std::unexpected(Ended());
+  if (runners_[language]) co_return Status{};
+  auto runner = co_await StartRunner(language);
+  CO_TRY(runners_[language], std::move(runner));
+  co_return Status{};
+}
+
+Task<Result<std::string>> ContainerSession::Exchange(Runner& runner, std::string payload) {
+  const async::TimePoint deadline = async::Clock::now() + kAnswerPatience;
+  auto sent = co_await runner.channel.Send(context_.loop, payload, deadline);
+  CO_TRY_VOID(sent);
+  Watch(&runner);
+  ready_.SetDeadline(deadline);
+  std::optional<std::string> answer;
+  auto take = [&](runner::Frame frame) {
+    if (auto* reply = std::get_if<runner::AnswerFrame>(&frame)) answer = std::move(reply->json);
+    return !answer;
+  };
+  // Output of background threads is not for us; it waits for the next run.
+  ready_.Remove(cells_.out);
+  ready_.Remove(cells_.err);
+  Result<std::string> result = Err(ErrorCode::kClosed, "the interpreter does not answer");
+  while (async::Clock::now() < deadline) {
+    const FramesEnd end = ReadFrames(runner.channel, {.frames = kFramesAtOnce}, nullptr, take);
+    if (answer) result = std::move(*answer);
+    if (end == FramesEnd::kBroken) result = Err(ErrorCode::kInvalid, "the interpreter sent no frame");
+    const bool over = end == FramesEnd::kClosed || launch_.gone() || launch_.HasEnd(runner.tag);
+    if (over && !answer) result = Err(ErrorCode::kClosed, "the interpreter has ended");
+    if (answer || over || end == FramesEnd::kBroken) break;
+    if (end == FramesEnd::kBound) {
+      co_await async::Yield();
+      continue;
+    }
+    auto keys = co_await ready_.Wait();
+    for (int key : keys) {
+      if (key == kKeyControl) launch_.TakeReports();
+    }
+  }
+  (void)ready_.Add(cells_.out, kKeyOut);
+  (void)ready_.Add(cells_.err, kKeyErr);
+  co_return result;
+}
+
+Task<Result<std::string>> ContainerSession::Ask(const std::string& language, CodeQuestion question, std::string code,
+                                                size_t cursor) {
+  const language::Language* found = context_.table.Find(language);
+  if (found == nullptr || FindRunner(found->name) == nullptr) {
+    co_return Err(ErrorCode::kUnsupported, "'{}' keeps no state and knows no names", language);
+  }
+  auto ensured = co_await EnsureRunner(found->name);
+  CO_TRY_VOID(ensured);
+  auto payload = runner::EncodeQuestion(question, code, cursor);
+  auto answer = co_await Exchange(runners_[found->name], std::move(payload));
+  co_return answer;
+}
+
+Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::Begin(const run::BlockTurn& turn, run::StopToken stop) {
+  const std::string& named = turn.block.language;
+  const language::Language* language = context_.table.Find(named.empty() ? "python" : named);
+  if (language == nullptr) {
+    co_return Err(ErrorCode::kInvalid, "unknown language '{}': known are {}", named, context_.table.Names());
+  }
+  block_language_.clear();
+  launch_.TakeReports();
+  oom_kills_before_ = container_->bridge().counters().oom_kills;
+  if (turn.run.as == RunAs::kProgram || FindRunner(language->name) == nullptr) co_return co_await BeginProgram(turn);
+  block_language_ = language->name;
+  co_return co_await BeginCell(language->name, turn, stop);
+}
+
+Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginCell(const std::string& language,
+                                                                          const run::BlockTurn& turn,
+                                                                          run::StopToken stop) {
+  if (Runner& known = runners_[language]; known && (launch_.HasEnd(known.tag) || !TakeIdleFrames(cells_, known))) {
+    Discard(known);
+  }
+  auto ensured = co_await EnsureRunner(language);
+  if (!ensured) co_return std::unexpected(std::move(ensured.error()));
+  if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
+  DropLateOutput();
+  Runner& runner = runners_[language];
+  Watch(&runner);
+  runner::Cell cell;
+  cell.run = turn.run.id;
+  cell.number = turn.number;
+  cell.code = turn.block.code;
+  cell.stdin_text = turn.stdin_text;
+  cell.input = turn.run.answers_input;
+  cell.checkpoint = CheckpointMode::kOff;
+  auto execution = std::make_unique<CellExecution>(cells_, runner, language == "python");
+  execution->Begin(cell);
+  co_return std::make_unique<ContainerCell>(std::move(execution), container_->bridge());
+}
+
+Task<Result<language::Plan>> ContainerSession::PlanBlock(const run::BlockTurn& turn) {
+  Policy policy = spec_.policy;
+  policy.rootfs = "/";
+  auto plan = co_await confine::MakePlan(context_, policy, turn, language::Destination::kJail, "/tmp");
+  co_return plan;
+}
+
+Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginProgram(const run::BlockTurn& turn) {
+  if (launch_.gone()) co_return std::unexpected(Ended());
+  auto made = co_await PlanBlock(turn);
+  confine::Program program;
+  CO_TRY(program.plan, std::move(made));
+  auto filled = co_await files_.Fill({}, program.plan);
+  CO_TRY_VOID(filled);
+  const confine::EnvVars variables = confine::GuestEnvVars(VariablesInside(), program.plan, spec_.policy);
+  program.env = variables.Encode();
+  program.search_path = *variables.Find("PATH");
+  program.cwd = confine::DirectoryOf(turn.run, kWorkspaceInside);
+  if (turn.stdin_text) {
+    const auto bytes = std::as_bytes(std::span<const char>(*turn.stdin_text));
+    CO_TRY(program.standard_input, os::MakeMemfd("cella-stdin", bytes));
+  }
+  static const os::Cgroup kNoCgroup;
+  confine::ProgramPlace place{context_.loop, launch_, kNoCgroup, limits_, true};
+  place.usage = [this] { return UsageOf(container_->bridge()); };
+  auto execution = confine::StartProgram(place, std::move(program));
+  if (!execution) co_await files_.RemoveCode();
+  co_return execution;
+}
+
+Task<Result<run::StateReport>> ContainerSession::AfterBlock(const run::RunFacts& facts, run::EventSink& sink) {
+  run::StateReport report;
+  if (block_language_.empty()) {
+    co_await files_.RemoveCode();
+  } else {
+    Runner& runner = runners_[block_language_];
+    report.state = facts.answer ? StateAfter::kKept : StateAfter::kLost;
+    // One that had no state has lost none.
+    if (!facts.answer && runner.runs == 0 && !facts.place_gone) report.state = StateAfter::kRolledBack;
+    if (facts.answer) ++runner.runs;
+    if (!facts.answer) Discard(runner);
+    report.checkpoint = spec_.checkpoint == CheckpointMode::kOff ? "off" : "skipped: container";
+  }
+  auto reported = co_await files_.Report(sink);
+  const bool gone = !reported && reported.error().code == ErrorCode::kClosed;
+  if (!reported && !gone) co_return std::unexpected(std::move(reported.error()));
+  co_return report;
+}
+
+Task<Status> ContainerSession::Reset() {
+  if (launch_.gone()) co_return std::unexpected(Ended());
+  for (auto& [language, runner] : runners_) {
+    if (runner) Discard(runner);
+  }
+  launch_.KillGuest();
+  auto killed = [this] { return launch_.TakeKilled(); };
+  auto awaited = co_await AwaitReport(killed);
+  co_return awaited;
+}
+
+Task<void> ContainerSession::Close() {
+  Watch(nullptr);
+  ready_.Remove(launch_.control_fd());
+  runners_.clear();
+  co_await launch_.End();
+  co_await container_->End();
+}
+
+}  // namespace cella::executor

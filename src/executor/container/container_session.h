@@ -1,0 +1,81 @@
+// A session in a container: runners that keep state (Python, JavaScript and Bash, each started on first use by the
+// image's interpreter), other languages as programs beside them. There are no checkpoints: when an interpreter ends,
+// its variables are lost, and the next run has a new one. Lives on the loop.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "async/ready_set.h"
+#include "confine/launch.h"
+#include "confine/launch_context.h"
+#include "confine/limits.h"
+#include "executor/container/container.h"
+#include "executor/container/container_files.h"
+#include "executor/sandbox/cell_execution.h"
+#include "executor/sandbox/runner.h"
+#include "os/io.h"
+#include "run/executor.h"
+
+namespace cella::executor {
+
+class ContainerSession : public run::Guest, public run::Assistant, public run::Resettable {
+ public:
+  // The container runs, and its init serves several programs.
+  static async::Task<Result<std::unique_ptr<run::Guest>>> Open(confine::LaunchContext& context, run::GuestSpec spec,
+                                                               std::unique_ptr<Container> container,
+                                                               confine::LimitPlan limits, Isolation isolation);
+
+  const run::Traits& traits(std::string_view language) const override;
+  const Isolation& isolation() const override { return isolation_; }
+  std::string LanguageOf(const RunSpec& run, const Block& block) const override;
+  async::Task<Result<std::unique_ptr<run::Execution>>> Begin(const run::BlockTurn& turn, run::StopToken stop) override;
+  async::Task<Result<run::StateReport>> AfterBlock(const run::RunFacts& facts, run::EventSink& sink) override;
+  async::Task<void> Close() override;
+  std::optional<uint64_t> MemoryUsed() const override;
+
+  run::Assistant* assistant() override { return this; }
+  async::Task<Result<std::string>> Ask(const std::string& language, CodeQuestion question, std::string code,
+                                       size_t cursor) override;
+  run::Resettable* resettable() override { return this; }
+  async::Task<Status> Reset() override;
+
+ private:
+  ContainerSession(confine::LaunchContext& context, run::GuestSpec spec, std::unique_ptr<Container> container,
+                   confine::LimitPlan limits, Isolation isolation, async::ReadySet ready);
+
+  static Error Ended();
+  Status OpenPipes();
+  async::Task<Result<language::Plan>> PlanBlock(const run::BlockTurn& turn);
+  async::Task<Status> EnsureRunner(const std::string& language);
+  async::Task<Result<Runner>> StartRunner(const std::string& language);
+  async::Task<Result<std::unique_ptr<run::Execution>>> BeginCell(const std::string& language,
+                                                                 const run::BlockTurn& turn, run::StopToken stop);
+  async::Task<Result<std::unique_ptr<run::Execution>>> BeginProgram(const run::BlockTurn& turn);
+  // Waits until `arrived` is true of the reports that init has sent. An Error: the container has ended.
+  async::Task<Status> AwaitReport(std::function<bool()> arrived);
+  async::Task<Result<std::string>> Exchange(Runner& runner, std::string payload);
+  void Watch(Runner* runner);
+  void Discard(Runner& runner);
+  void DropLateOutput();
+
+  confine::LaunchContext& context_;
+  run::GuestSpec spec_;
+  std::unique_ptr<Container> container_;
+  confine::Launch launch_;
+  confine::LimitPlan limits_;
+  Isolation isolation_;
+  ContainerFiles files_;
+  os::Pipe out_, err_;
+  async::ReadySet ready_;
+  os::CgroupMeter no_meter_;
+  CellContext cells_;
+  Runner* watched_ = nullptr;
+  std::map<std::string, Runner> runners_;  // by language
+  std::string block_language_;             // of the block that is on; empty: it is a program
+  uint64_t oom_kills_before_ = 0;
+};
+
+}  // namespace cella::executor

@@ -1,0 +1,23 @@
+// What a guest in a container sees, and what its agent counts.
+#pragma once
+
+#include <optional>
+
+#include "confine/env_vars.h"
+#include "executor/container/bridge.h"
+#include "os/cgroup.h"
+
+namespace cella::executor {
+
+inline constexpr const char* kWorkspaceInside = "/workspace";
+inline constexpr const char* kHomeInside = "/tmp";
+// Where the runners and the agent are, read-only.
+inline constexpr const char* kProgramsInside = "/run/cella";
+
+// A guest's variables before the plan's and the policy's: nothing of the host's, nothing of the image's but its PATH.
+confine::EnvVars VariablesInside();
+
+// What the container's cgroup counted; absent where nothing does.
+std::optional<os::CgroupUsage> UsageOf(const AgentBridge& bridge);
+
+}  // namespace cella::executor

@@ -1,0 +1,90 @@
+#include "executor/local/local_guest.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <array>
+
+#include "executor/local/host_variables.h"
+#include "os/unix_listener.h"
+
+namespace cella::executor {
+
+async::Task<Result<std::unique_ptr<run::Guest>>> LocalGuest::Open(confine::LaunchContext& context,
+                                                                  const LocalHost& host, LocalScratch scratch,
+                                                                  run::GuestSpec spec) {
+  std::unique_ptr<LocalGuest> guest(new LocalGuest(context, host, std::move(scratch), std::move(spec)));
+  const Policy& policy = guest->spec_.policy;
+  CO_TRY(guest->limits_,
+         confine::PlanLimits(
+             policy, confine::ObserveMachine(context.cgroups, confine::Confinement::kNone, policy.workdir.empty())));
+  CO_TRY_VOID(guest->OpenDirectories());
+  auto started = co_await guest->StartTree();
+  if (!started) co_return std::unexpected(std::move(started.error()));
+  guest->isolation_.executor = "local";
+  guest->isolation_.cgroup = os::Name(context.cgroups.version());
+  guest->isolation_.limits = guest->limits_.enforced;
+  guest->isolation_.unenforced = guest->limits_.unenforced;
+  co_return std::unique_ptr<run::Guest>(std::move(guest));
+}
+
+Status LocalGuest::OpenDirectories() {
+  programs_ = scratch_.path() + "/scratch";
+  const std::string workspace = scratch_.path() + "/workspace";
+  if (mkdir(programs_.c_str(), 0700) < 0 || mkdir(workspace.c_str(), 0700) < 0) {
+    return SysErr(errno, "create '{}'", workspace);
+  }
+  const std::string& workdir = spec_.policy.workdir.empty() ? workspace : spec_.policy.workdir;
+  std::array<char, PATH_MAX> real;
+  if (realpath(workdir.c_str(), real.data()) == nullptr) return SysErr(errno, "workdir '{}'", workdir);
+  cwd_ = real.data();
+  UniqueFd directory(open(cwd_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return SysErr(errno, "workdir '{}'", workdir);
+  files_.emplace(os::Directory(std::move(directory), std::nullopt));
+  return {};
+}
+
+// The directory of the session is private to the user who runs cella.
+async::Task<Result<UniqueFd>> LocalGuest::Listen() {
+  constexpr int kBacklog = 128;
+  co_return os::ListenUnix(CallSocketPath(), kBacklog);
+}
+
+// The launcher, unconfined: the watched root of all processes of the session.
+async::Task<Status> LocalGuest::StartTree() {
+  launch_.reset();
+  confine::JailSpecBuilder builder;
+  builder.spec().flags = jail::kUnconfined;
+  builder.spec().watch = limits_.watch;
+  CO_TRY(cgroup_, context_.MakeCgroup(limits_.cgroup));
+  CO_TRY(confine::Launch launch, context_.TakeLaunch());
+  CO_TRY_VOID(launch.Build(builder, cgroup_));
+  auto ready = co_await launch.WaitReady(confine::Confinement::kNone);
+  if (!ready) co_return std::unexpected(std::move(ready.error()));
+  cgroup_.CloseJoinFds();
+  launch_.emplace(std::move(launch));
+  co_return Status{};
+}
+
+// A program that did not die in time was ended with the whole tree.
+async::Task<Status> LocalGuest::Prepare(const run::BlockTurn&) {
+  launch_->TakeReports();
+  if (!launch_->gone()) co_return Status{};
+  co_await launch_->End();
+  auto started = co_await StartTree();
+  co_return started;
+}
+
+async::Task<Result<language::Plan>> LocalGuest::PlanFor(const run::BlockTurn& turn) {
+  return confine::MakePlan(context_, spec_.policy, turn, language::Destination::kHost, programs_, cwd_);
+}
+
+confine::EnvVars LocalGuest::Variables(const language::Plan& plan) const {
+  confine::EnvVars variables = LocalVariables(context_.host, host_, spec_.policy, plan);
+  if (!spec_.spaces.empty()) variables.Set(run::kCallSocketVariable, CallSocketPath());
+  return variables;
+}
+
+}  // namespace cella::executor

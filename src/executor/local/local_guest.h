@@ -1,0 +1,37 @@
+// A session of the local executor: one directory and one watched process tree for all its runs. Each block is a program
+// of its own, and ends with all that it started.
+#pragma once
+
+#include "confine/program_guest.h"
+#include "executor/local/local_executor.h"
+#include "executor/local/scratch.h"
+
+namespace cella::executor {
+
+class LocalGuest : public confine::ProgramGuest, public run::CallSocket {
+ public:
+  // Without a workdir of the policy's, `scratch` is the workspace. `host` outlives the guest.
+  static async::Task<Result<std::unique_ptr<run::Guest>>> Open(confine::LaunchContext& context, const LocalHost& host,
+                                                               LocalScratch scratch, run::GuestSpec spec);
+
+  run::CallSocket* call_socket() override { return this; }
+  async::Task<Result<UniqueFd>> Listen() override;
+
+ private:
+  LocalGuest(confine::LaunchContext& context, const LocalHost& host, LocalScratch scratch, run::GuestSpec spec)
+      : confine::ProgramGuest(context, std::move(spec)), host_(host), scratch_(std::move(scratch)) {}
+
+  std::string CallSocketPath() const { return scratch_.path() + "/calls"; }
+  Status OpenDirectories();
+  async::Task<Status> StartTree();
+
+  async::Task<Status> Prepare(const run::BlockTurn& turn) override;
+  async::Task<Result<language::Plan>> PlanFor(const run::BlockTurn& turn) override;
+  confine::EnvVars Variables(const language::Plan& plan) const override;
+
+  const LocalHost& host_;
+  LocalScratch scratch_;
+  std::string programs_;  // where compiled programs go
+};
+
+}  // namespace cella::executor

@@ -1,0 +1,397 @@
+#include "executor/sandbox/cell_execution.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "async/deadline.h"
+#include "confine/launch_errors.h"
+#include "os/syscalls.h"
+
+namespace cella::executor {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A run of a shell or of Node this young may be about to start its first command, which would miss SIGINT: it is sent
+// again. Later a second one could end what a command does about the first.
+constexpr auto kYoung = 100ms;
+// A reply to an input request may stay unread that long before the runner counts as lost.
+constexpr auto kReplyPatience = 10s;
+constexpr size_t kReadSize = 65536;
+// A frame of this size fits into one buffer of the kernel, which takes it whole or refuses it.
+constexpr size_t kSmallFrame = 16384;
+// What /proc/sys/fs/pipe-max-size allows a guest to make of its pipe, at most.
+constexpr size_t kLargestPipe = (size_t{1} << 20) + kReadSize;
+
+// The two descriptors that come with a checkpoint; a guest may send anything, a pidfd of ours included.
+std::optional<RunnerCopy> TakeCopy(runner::Channel& channel, const os::NamespaceId& pid_namespace) {
+  UniqueFd socket = channel.TakeDescriptor();
+  UniqueFd pidfd = channel.TakeDescriptor();
+  if (!socket || !pidfd || !os::LivesIn(pidfd.get(), pid_namespace)) return std::nullopt;
+  auto opened = runner::Channel::Open(std::move(socket));
+  if (!opened) return std::nullopt;
+  return RunnerCopy{std::move(*opened), std::move(pidfd)};
+}
+
+run::GuestAnswer ToAnswer(const runner::DoneFrame& done) {
+  using From = runner::DoneFrame::Status;
+  using To = run::GuestAnswer::Status;
+  const To status = done.status == From::kOk      ? To::kOk
+                    : done.status == From::kError ? To::kError
+                    : done.status == From::kExit  ? To::kExit
+                                                  : To::kInterrupted;
+  return {status, done.exit_code, done.displays_dropped};
+}
+
+}  // namespace
+
+void TakeCheckpoint(const CellContext& context, Runner& runner, const runner::CheckpointFrame& frame) {
+  std::optional<RunnerCopy> copy;
+  if (frame.status == "taken") copy = TakeCopy(runner.channel, context.pid_namespace);
+  context.on_checkpoint(frame, std::move(copy));
+}
+
+bool TakeIdleFrames(const CellContext& context, Runner& runner) {
+  bool expected = true;
+  // Only a checkpoint and a late answer are due; a sender of anything else, or of much, is no runner.
+  const FramesEnd end = ReadFrames(runner.channel, {}, nullptr, [&](runner::Frame frame) {
+    if (auto* checkpoint = std::get_if<runner::CheckpointFrame>(&frame)) {
+      TakeCheckpoint(context, runner, *checkpoint);
+    } else {
+      expected = std::holds_alternative<runner::AnswerFrame>(frame);
+    }
+    return expected;
+  });
+  return end == FramesEnd::kDrained && !(runner.pidfd && os::HasEnded(runner.pidfd.get()));
+}
+
+CellExecution::CellExecution(const CellContext& context, Runner& runner, bool nudged)
+    : context_(context),
+      runner_(runner),
+      nudged_(nudged),
+      before_{context.meter.Cpu().value_or(0ns), context.meter.OomKills(), context.meter.RefusedForks()},
+      sending_(context.loop) {}
+
+void CellExecution::Begin(const runner::Cell& cell) {
+  run_id_ = cell.run;
+  (void)context_.launch.TakeBreach();  // of an earlier run
+  if (context_.limit_plan.IsWatched()) context_.launch.WatchRun(runner_.Group());
+  if (cell.code.size() + (cell.stdin_text ? cell.stdin_text->size() : 0) <= kSmallFrame) {
+    return Post(runner::EncodeRun(cell));
+  }
+  posted_.emplace_back();
+  sending_.Add(EncodeAndSend(cell));
+}
+
+// Megabytes take the time of many requests.
+async::Task<void> CellExecution::EncodeAndSend(runner::Cell cell) {
+  auto encode = [&cell]() -> Result<std::string> { return runner::EncodeRun(cell); };
+  auto encoded = co_await context_.decoding.Run(encode);
+  if (posted_.empty()) co_return;  // the run was killed meanwhile
+  posted_.front() = encoded ? std::move(*encoded) : runner::EncodeRun(cell);
+  co_await SendPosted();
+}
+
+// Small payloads go at once. What the socket has no room for is sent by a task, in order.
+void CellExecution::Post(std::string payload) {
+  if (posted_.empty() && payload.size() <= kSmallFrame && runner_.channel.SendNow(payload)) return;
+  posted_.push_back(std::move(payload));
+  if (posted_.size() == 1) sending_.Add(SendPosted());
+}
+
+async::Task<void> CellExecution::SendPosted() {
+  while (!posted_.empty()) {
+    const bool is_run = !started_;
+    const async::TimePoint deadline = is_run ? async::TimePoint::max() : async::Clock::now() + kReplyPatience;
+    auto sent = co_await runner_.channel.Send(context_.loop, posted_.front(), deadline);
+    if (!sent) gone_ = true;
+    if (!sent) posted_.clear();
+    if (!posted_.empty()) posted_.pop_front();
+  }
+  Wake();
+}
+
+bool CellExecution::HasStarted() {
+  if (!started_ && posted_.empty() && !runner_.channel.HasUnread()) started_ = true;
+  if (started_ && read_at_ == async::TimePoint{}) read_at_ = async::Clock::now();
+  return started_;
+}
+
+// First a frame that names the run, then SIGINT: a runner that runs code does not read frames, and the signal makes it
+// look for one.
+void CellExecution::Interrupt() {
+  runner_.channel.SendNow(runner::EncodeInterrupt(run_id_));  // if it does not fit, the signal alone must do
+  if (int group = runner_.Group(); group > 1) {
+    context_.launch.Signal(SIGINT, group);
+    interrupted_ = true;
+  }
+}
+
+void CellExecution::Send(run::StopStep step) {
+  switch (step) {
+    case run::StopStep::kInterrupt:
+      (void)HasStarted();
+      resend_ = !nudged_ && async::Clock::now() < read_at_ + kYoung;
+      Interrupt();
+      break;
+    case run::StopStep::kNudge:
+      if (!nudged_ && std::exchange(resend_, false)) Interrupt();
+      if (int group = runner_.Group(); nudged_ && group > 1) context_.launch.Nudge(group);
+      break;
+    case run::StopStep::kKill:
+      context_.launch.KillGuest(runner_.Group());
+      killed_ = true;
+      // The runner may never read: then nothing that it could send matters.
+      if (!posted_.empty()) (void)shutdown(runner_.channel.fd(), SHUT_RDWR);
+      break;
+    case run::StopStep::kDestroy: context_.launch.KillInit(); break;
+    case run::StopStep::kNone:
+    case run::StopStep::kGiveUp: break;
+  }
+}
+
+void CellExecution::Answer(run::HostReply reply) { Post(runner::EncodeInputReply(reply.value)); }
+
+std::optional<std::chrono::nanoseconds> CellExecution::CpuUsed() const {
+  if (!context_.limit_plan.cpu_time_by_cgroup) return std::nullopt;
+  auto used = context_.meter.Cpu();
+  if (!used) return std::nullopt;
+  return *used - before_.cpu;
+}
+
+void CellExecution::ReadOutput(run::Output& out, int fd, Stream stream, size_t at_most) {
+  std::array<char, kReadSize> buffer;
+  while (at_most > 0) {
+    ssize_t n = os::RetryOnEintr([&] { return read(fd, buffer.data(), std::min(buffer.size(), at_most)); });
+    if (n <= 0) return;
+    at_most -= static_cast<size_t>(n);
+    out.Push(OutputEvent{stream, std::string(buffer.data(), static_cast<size_t>(n))});
+  }
+}
+
+void CellExecution::ReadText(run::Output& out) {
+  ReadOutput(out, context_.out, Stream::kStdout, kReadSize);
+  ReadOutput(out, context_.err, Stream::kStderr, kReadSize);
+}
+
+bool CellExecution::TakeFrame(runner::Frame frame, run::Output& out) {
+  if (auto* done = std::get_if<runner::DoneFrame>(&frame)) {
+    if (done->run != run_id_) {
+      broke_protocol_ = true;
+    } else {
+      answer_ = std::move(*done);
+    }
+    return false;
+  }
+  if (auto* checkpoint = std::get_if<runner::CheckpointFrame>(&frame)) {
+    TakeCheckpoint(context_, runner_, *checkpoint);
+    return true;
+  }
+  started_ = true;
+  // The code may have written since the pipes were read. Around a display the runner waits for the reader instead:
+  // text that follows the display may be there by now.
+  if (!std::holds_alternative<DisplayEvent>(frame)) ReadText(out);
+  if (auto* error = std::get_if<ErrorEvent>(&frame)) {
+    error_ = error->error;
+    out.Push(std::move(*error));
+  } else if (auto* value = std::get_if<ValueEvent>(&frame)) {
+    out.Push(std::move(*value));
+  } else if (auto* display = std::get_if<DisplayEvent>(&frame)) {
+    out.Push(std::move(*display));
+  } else if (auto* input = std::get_if<InputRequestEvent>(&frame)) {
+    out.Push(std::move(*input));
+    out.Call({++calls_, "input", "line", ""});
+  }
+  return !out.full();
+}
+
+// So many at a time: other runs live on this loop as well, and a reader that lags behind is waited for.
+void CellExecution::TakeFrames(run::Output& out) {
+  // What was written before these frames were sent is in the pipes, and comes first.
+  ReadText(out);
+  if (out.full()) {
+    frames_left_ = true;
+    return;
+  }
+  const FramesEnd end =
+      ReadFrames(runner_.channel, {}, &large_, [&](runner::Frame frame) { return TakeFrame(std::move(frame), out); });
+  frames_left_ = end == FramesEnd::kBound || end == FramesEnd::kStopped || end == FramesEnd::kLarge;
+  if (end == FramesEnd::kBroken) broke_protocol_ = true;
+  // Without its socket the runner is of no more use, alive or not.
+  if (end == FramesEnd::kClosed || (end == FramesEnd::kDrained && process_ended_)) gone_ = true;
+}
+
+// The frames behind it wait, so that events keep their order.
+async::Task<void> CellExecution::TakeLargeFrame(run::Output& out) {
+  const std::string payload = std::exchange(large_, {});
+  auto decode = [&payload]() -> Result<runner::Frame> { return runner::DecodeFrame(payload); };
+  auto frame = co_await context_.decoding.Run(decode);
+  // Too many wait for the pool. The work is bounded all the same.
+  if (!frame && frame.error().code != ErrorCode::kInvalid) frame = decode();
+  if (!frame) {
+    broke_protocol_ = true;
+  } else {
+    (void)TakeFrame(std::move(*frame), out);
+  }
+}
+
+void CellExecution::TakeReports() {
+  context_.launch.TakeReports();
+  if (context_.launch.gone()) gone_ = true;
+  if (auto breach = context_.launch.TakeBreach(); breach != jail::KillReason::kNone) {
+    breach_ = breach;
+    killed_ = true;
+  }
+  if (runner_.zygote) return;
+  if (auto end = context_.launch.TakeEnd(runner_.tag)) {
+    wait_status_ = end->wait_status;
+    gone_ = true;
+  }
+}
+
+void CellExecution::Hold(bool output, bool errors, bool frames) {
+  auto apply = [this](bool& held, bool hold, int fd, int key) {
+    if (held == hold) return;
+    held = hold;
+    if (hold) {
+      context_.ready.Remove(fd);
+    } else {
+      (void)context_.ready.Add(fd, key);
+    }
+  };
+  apply(out_held_, output, context_.out, kKeyOut);
+  apply(err_held_, errors, context_.err, kKeyErr);
+  apply(channel_held_, frames, runner_.channel.fd(), kKeyChannel);
+}
+
+// While the sink takes nothing, what the guest writes stays in its pipe.
+void CellExecution::Hold(const run::Output& out) {
+  Hold(out.full(Stream::kStdout), out.full(Stream::kStderr), out.full());
+}
+
+async::Task<run::Progress> CellExecution::Advance(async::TimePoint until, run::Output& out) {
+  if (!large_.empty()) co_await TakeLargeFrame(out);
+  Hold(out);
+  if (frames_left_ && !out.full() && !IsOver()) {
+    TakeFrames(out);
+    if (frames_left_) Wake();
+  }
+  if (!IsOver()) {
+    context_.ready.SetDeadline(until);
+    auto keys = co_await context_.ready.Wait();
+    for (int key : keys) {
+      switch (key) {
+        case kKeyOut: ReadOutput(out, context_.out, Stream::kStdout, kReadSize); break;
+        case kKeyErr: ReadOutput(out, context_.err, Stream::kStderr, kReadSize); break;
+        case kKeyControl: TakeReports(); break;
+        // A frame that is there counts even if its sender has ended since.
+        case kKeyChannel: TakeFrames(out); break;
+        case kKeyProcess:
+          // What the runner has sent is all there will be, and is taken as room allows.
+          process_ended_ = true;
+          frames_left_ = true;
+          context_.ready.Remove(runner_.pidfd.get());
+          break;
+        default: break;
+      }
+      if (answer_ || broke_protocol_) break;
+    }
+  }
+  if (answer_) co_return run::Progress::kAnswered;
+  if (IsOver()) co_return run::Progress::kGone;
+  if (breach_ != jail::KillReason::kNone && !std::exchange(breach_told_, true)) co_return run::Progress::kKilledHere;
+  if (started_ && !std::exchange(started_told_, true)) co_return run::Progress::kStarted;
+  co_return run::Progress::kNothing;
+}
+
+bool CellExecution::ProcessHasEnded() const {
+  return context_.launch.gone() || wait_status_ || (runner_.pidfd && os::HasEnded(runner_.pidfd.get()));
+}
+
+// The runner broke its protocol or closed its socket: a moment before it ends, or it never will by itself.
+async::Task<void> CellExecution::AwaitEnd() {
+  Hold(true, true, true);
+  const async::TimePoint patience = async::Clock::now() + run::kInterruptGrace;
+  const async::TimePoint last = patience + run::kKillPatience;
+  while (!ProcessHasEnded() && async::Clock::now() < last) {
+    if (!killed_ && (broke_protocol_ || async::Clock::now() >= patience)) Send(run::StopStep::kKill);
+    context_.ready.SetDeadline(killed_ ? last : patience);
+    auto keys = co_await context_.ready.Wait();
+    for (int key : keys) {
+      if (key == kKeyControl) TakeReports();
+    }
+  }
+  // Init reports why it kills before it kills, but the report may not have been read yet.
+  if (!context_.launch.gone()) TakeReports();
+}
+
+// Init sends our signals at its own pace, and a late one must not meet the next run. A child that Python was just
+// starting when the first signal came missed it, and Python may have lost track of the child: hence one more.
+async::Task<void> CellExecution::AwaitSignals() {
+  Hold(true, true, true);
+  if (nudged_) context_.launch.Signal(SIGINT, runner_.Group());
+  const uint32_t echo = context_.launch.AskForEcho();
+  const async::TimePoint last = async::Clock::now() + run::kKillPatience;
+  while (!context_.launch.WasEchoed(echo) && !context_.launch.gone() && !process_ended_ && async::Clock::now() < last) {
+    context_.ready.SetDeadline(last);
+    auto keys = co_await context_.ready.Wait();
+    for (int key : keys) {
+      if (key == kKeyControl) TakeReports();
+      if (key == kKeyProcess) process_ended_ = true;
+    }
+  }
+}
+
+async::Task<std::optional<int>> CellExecution::WaitStatus() {
+  if (wait_status_ || !runner_.zygote) co_return wait_status_;
+  if (!runner_.pidfd || !os::HasEnded(runner_.pidfd.get())) co_return std::nullopt;
+  auto end = co_await runner_.zygote->WaitEnd(runner_.tag);
+  if (!end) co_return std::nullopt;
+  co_return end->wait_status;
+}
+
+async::Task<Result<run::RunFacts>> CellExecution::Finish(run::Output& out) {
+  // A reply that is half sent would corrupt the next frame; the runner reads it when it reads its next one.
+  if (!posted_.empty() && !answer_) (void)shutdown(runner_.channel.fd(), SHUT_RDWR);
+  co_await sending_.Join();
+  if (!answer_) {
+    co_await AwaitEnd();
+  } else if (interrupted_) {
+    co_await AwaitSignals();
+  }
+  // What the code wrote is in the pipes; what its background processes write later is not waited for.
+  ReadOutput(out, context_.out, Stream::kStdout, kLargestPipe);
+  ReadOutput(out, context_.err, Stream::kStderr, kLargestPipe);
+  Hold(false, false, false);
+  const bool place_gone = context_.launch.gone();
+  if (context_.limit_plan.IsWatched() && !place_gone) context_.launch.WatchRun(0);
+  if (!answer_ && runner_.zygote) {
+    // It failed before it became a guest: that is ours to explain.
+    if (auto failure = runner_.zygote->TakeFailure(runner_.tag)) {
+      co_return std::unexpected(confine::ExplainExecFailure(*failure));
+    }
+  }
+  run::RunFacts facts;
+  if (answer_) facts.answer = ToAnswer(*answer_);
+  if (!answer_) facts.wait_status = co_await WaitStatus();
+  facts.error = std::move(error_);
+  facts.killed_for = confine::ToStopReason(breach_);
+  facts.place_gone = place_gone;
+  facts.broke_protocol = broke_protocol_;
+  // Counters explain only a failure.
+  if (!answer_ || answer_->status == runner::DoneFrame::Status::kError || answer_->exit_code != 0) {
+    facts.oom_kills = context_.meter.OomKills() - before_.oom_kills;
+    facts.refused_forks = context_.meter.RefusedForks() - before_.refused_forks;
+  }
+  facts.usage.peak_memory = context_.meter.PeakMemory().value_or(0);
+  if (auto cpu = context_.meter.Cpu()) {
+    facts.usage.cpu_ms = std::chrono::duration<double, std::milli>(*cpu - before_.cpu).count();
+  } else if (answer_) {
+    facts.usage.cpu_ms = answer_->cpu_ms;
+  }
+  co_return facts;
+}
+
+}  // namespace cella::executor

@@ -1,0 +1,118 @@
+// A block that runs in a runner: sends the cell, turns output and frames into events, and carries out the steps of a
+// stop. What the end means for the session is the guest's business.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <list>
+#include <optional>
+#include <string>
+
+#include "async/blocking_pool.h"
+#include "async/ready_set.h"
+#include "async/task_group.h"
+#include "confine/launch.h"
+#include "confine/limits.h"
+#include "executor/sandbox/runner.h"
+#include "os/cgroup.h"
+#include "os/pidfd.h"
+#include "run/executor.h"
+#include "runner/protocol.h"
+
+namespace cella::executor {
+
+// What an execution uses of its session. All of it outlives the execution.
+struct CellContext {
+  async::Loop& loop;
+  async::BlockingPool& decoding;  // of large frames
+  async::ReadySet& ready;         // holds the descriptors below under the keys of CellKey
+  confine::Launch& launch;
+  const os::CgroupMeter& meter;
+  const confine::LimitPlan& limit_plan;
+  int out;  // what the guest writes
+  int err;
+  os::NamespaceId pid_namespace;  // the jail's
+  // A checkpoint came: the automatic one, or a named one.
+  std::function<void(const runner::CheckpointFrame& frame, std::optional<RunnerCopy> copy)> on_checkpoint;
+};
+
+enum CellKey { kKeyOut, kKeyErr, kKeyControl, kKeyChannel, kKeyProcess };
+
+// Takes the descriptors that came beside the frame.
+void TakeCheckpoint(const CellContext& context, Runner& runner, const runner::CheckpointFrame& frame);
+// Takes what a runner has sent between two runs; false: it is no runner any more.
+bool TakeIdleFrames(const CellContext& context, Runner& runner);
+
+class CellExecution : public run::Execution {
+ public:
+  // The runner is registered in the set. `nudged`: a signal that arrives when the interpreter is about to block may go
+  // unnoticed, so nudges have an effect.
+  CellExecution(const CellContext& context, Runner& runner, bool nudged);
+  CellExecution(const CellExecution&) = delete;
+  CellExecution& operator=(const CellExecution&) = delete;
+
+  // Sends the cell; a large one is sent while Advance waits.
+  void Begin(const runner::Cell& cell);
+
+  async::Task<run::Progress> Advance(async::TimePoint until, run::Output& out) override;
+  void Wake() override { context_.ready.Wake(); }
+  void Send(run::StopStep step) override;
+  void Answer(run::HostReply reply) override;
+  bool HasStarted() override;
+  std::optional<std::chrono::nanoseconds> CpuUsed() const override;
+  async::Task<Result<run::RunFacts>> Finish(run::Output& out) override;
+
+ private:
+  struct Counters {
+    std::chrono::nanoseconds cpu{};
+    uint64_t oom_kills = 0;
+    uint64_t refused_forks = 0;
+  };
+
+  void Post(std::string payload);
+  async::Task<void> EncodeAndSend(runner::Cell cell);
+  async::Task<void> SendPosted();
+  void Interrupt();
+  void ReadOutput(run::Output& out, int fd, Stream stream, size_t at_most);
+  void ReadText(run::Output& out);
+  void TakeFrames(run::Output& out);
+  async::Task<void> TakeLargeFrame(run::Output& out);
+  bool TakeFrame(runner::Frame frame, run::Output& out);
+  void TakeReports();
+  void Hold(const run::Output& out);
+  void Hold(bool output, bool errors, bool frames);
+  bool IsOver() const { return answer_ || gone_ || broke_protocol_; }
+  bool ProcessHasEnded() const;
+  async::Task<void> AwaitEnd();
+  async::Task<void> AwaitSignals();
+  async::Task<std::optional<int>> WaitStatus();
+
+  const CellContext& context_;
+  Runner& runner_;
+  const bool nudged_;
+  std::string run_id_;
+  const Counters before_;
+  uint64_t calls_ = 0;
+  std::list<std::string> posted_;  // payloads that did not fit into the socket at once
+  async::TaskGroup sending_;
+  async::TimePoint read_at_{};  // when the runner was first seen to have read the run
+
+  std::optional<runner::DoneFrame> answer_;
+  std::optional<RunError> error_;
+  std::optional<int> wait_status_;  // of a runner that is init's child
+  jail::KillReason breach_ = jail::KillReason::kNone;
+  bool breach_told_ = false;
+  bool started_ = false;
+  bool started_told_ = false;
+  bool gone_ = false;  // the runner ended, or the jail did
+  bool broke_protocol_ = false;
+  bool interrupted_ = false;  // SIGINT was sent
+  bool resend_ = false;       // the first nudge sends the interrupt once more
+  bool killed_ = false;
+  bool frames_left_ = false;    // there may be more than was taken
+  std::string large_;           // a frame that is not decoded yet; empty: there is none
+  bool process_ended_ = false;  // no more frames will come
+  bool out_held_ = false, err_held_ = false, channel_held_ = false;
+};
+
+}  // namespace cella::executor

@@ -1,0 +1,271 @@
+#include "executor/sandbox/forked_program.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "async/deadline.h"
+#include "async/ready_set.h"
+#include "confine/launch_errors.h"
+#include "executor/sandbox/runner.h"
+#include "os/pidfd.h"
+#include "os/syscalls.h"
+#include "runner/protocol.h"
+
+namespace cella::executor {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr size_t kReadSize = 65536;
+// What /proc/sys/fs/pipe-max-size allows a guest to make of its pipe, at most.
+constexpr size_t kLargestPipe = (size_t{1} << 20) + kReadSize;
+
+enum Key { kKeyOut, kKeyErr, kKeyControl, kKeyChannel, kKeyProcess };
+
+class ForkedProgram : public run::Execution {
+ public:
+  ForkedProgram(const ForkedPlace& place, ForkedStart start, async::ReadySet ready)
+      : place_(place), start_(std::move(start)), ready_(std::move(ready)), sending_(place.loop) {}
+  ~ForkedProgram() override { ready_.Remove(place_.launch.control_fd()); }
+
+  Status Begin(std::string frame);
+
+  async::Task<run::Progress> Advance(async::TimePoint until, run::Output& out) override;
+  void Wake() override { ready_.Wake(); }
+  void Send(run::StopStep step) override;
+  bool HasStarted() override { return has_started_; }
+  void CloseOutput(Stream stream) override { Close(stream == Stream::kStdout ? out_ : err_); }
+  std::optional<std::chrono::nanoseconds> CpuUsed() const override;
+  async::Task<Result<run::RunFacts>> Finish(run::Output& out) override;
+
+ private:
+  struct Pipe {
+    UniqueFd fd;
+    Key key;
+    bool held = false;
+  };
+
+  async::Task<void> SendFrame(std::string frame);
+  async::Task<void> SendInput(UniqueFd pipe, std::string text);
+  void TakeChannel();
+  void TakeReports();
+  bool Read(Pipe& pipe, Stream stream, run::Output& out);
+  void ReadRest(Pipe& pipe, Stream stream, run::Output& out);
+  void Hold(Pipe& pipe, bool hold);
+  void Close(Pipe& pipe);
+  async::Task<void> EndOthers();
+  async::Task<Result<run::RunFacts>> Facts();
+
+  const ForkedPlace place_;
+  ForkedStart start_;
+  async::ReadySet ready_;
+  async::TaskGroup sending_;
+  Pipe out_{{}, kKeyOut}, err_{{}, kKeyErr};
+  int group_ = 0;
+  bool has_started_ = false;
+  bool started_told_ = false;
+  bool ended_ = false;
+  jail::KillReason breach_ = jail::KillReason::kNone;
+  bool breach_told_ = false;
+  std::optional<Error> refused_;
+  std::optional<os::CgroupUsage> before_;
+};
+
+Status ForkedProgram::Begin(std::string frame) {
+  (void)place_.launch.TakeBreach();  // of an earlier run
+  out_.fd = std::move(start_.out);
+  err_.fd = std::move(start_.err);
+  if (place_.cgroup) {
+    if (auto usage = place_.cgroup.Usage()) before_ = *usage;
+  }
+  if (auto pids = os::NamespacePids(start_.newborn.process.pidfd.get())) group_ = pids->back();
+  if (place_.limits.IsWatched()) place_.launch.WatchRun(group_);
+  TRY_VOID(ready_.Add(place_.launch.control_fd(), kKeyControl));
+  TRY_VOID(ready_.Add(start_.newborn.process.pidfd.get(), kKeyProcess));
+  TRY_VOID(ready_.Add(start_.channel.fd(), kKeyChannel));
+  TRY_VOID(ready_.Add(out_.fd.get(), kKeyOut));
+  TRY_VOID(ready_.Add(err_.fd.get(), kKeyErr));
+  if (!start_.channel.SendNow(frame)) sending_.Add(SendFrame(std::move(frame)));
+  if (start_.input) sending_.Add(SendInput(std::move(start_.input), std::move(start_.input_text)));
+  return {};
+}
+
+async::Task<void> ForkedProgram::SendFrame(std::string frame) {
+  // If it fails, the fork has ended, and that is seen.
+  (void)co_await start_.channel.Send(place_.loop, frame, async::TimePoint::max());
+}
+
+async::Task<void> ForkedProgram::SendInput(UniqueFd pipe, std::string text) {
+  async::Descriptor target(place_.loop, std::move(pipe), async::Sharing::kOurs);
+  (void)co_await target.WriteAll(text);  // a program need not read it
+}
+
+// All that can come is the refusal to begin, or the end: then the code has begun.
+void ForkedProgram::TakeChannel() {
+  const FramesEnd end = ReadFrames(start_.channel, {.frames = 1}, nullptr, [&](runner::Frame frame) {
+    if (auto* refusal = std::get_if<runner::RefusedFrame>(&frame)) {
+      refused_ = Error{ErrorCode::kInvalid,
+                       fmt::format("cannot enter the directory '{}': {}", refusal->path, ErrnoText(refusal->error)),
+                       refusal->error};
+    }
+    return true;
+  });
+  if (end == FramesEnd::kDrained || end == FramesEnd::kBound) return;
+  has_started_ = true;
+  ready_.Remove(start_.channel.fd());
+}
+
+void ForkedProgram::TakeReports() {
+  place_.launch.TakeReports();
+  if (place_.launch.gone()) ended_ = true;
+  if (auto breach = place_.launch.TakeBreach(); breach != jail::KillReason::kNone) breach_ = breach;
+}
+
+void ForkedProgram::Close(Pipe& pipe) {
+  if (!pipe.fd) return;
+  if (!pipe.held) ready_.Remove(pipe.fd.get());
+  pipe.fd.Reset();
+}
+
+void ForkedProgram::Hold(Pipe& pipe, bool hold) {
+  if (!pipe.fd || pipe.held == hold) return;
+  pipe.held = hold;
+  if (hold) {
+    ready_.Remove(pipe.fd.get());
+  } else {
+    (void)ready_.Add(pipe.fd.get(), pipe.key);
+  }
+}
+
+bool ForkedProgram::Read(Pipe& pipe, Stream stream, run::Output& out) {
+  if (!pipe.fd) return false;
+  std::array<char, kReadSize> buffer;
+  const ssize_t n = os::RetryOnEintr([&] { return read(pipe.fd.get(), buffer.data(), buffer.size()); });
+  if (n > 0) out.Push(OutputEvent{stream, std::string(buffer.data(), static_cast<size_t>(n))});
+  if (n == 0 || (n < 0 && errno != EAGAIN)) Close(pipe);
+  return n > 0;
+}
+
+// The program has ended. What it left behind may hold the pipe: no more is taken than a pipe can hold.
+void ForkedProgram::ReadRest(Pipe& pipe, Stream stream, run::Output& out) {
+  for (size_t taken = 0; taken < kLargestPipe && Read(pipe, stream, out); taken += kReadSize) {
+  }
+  Close(pipe);
+}
+
+async::Task<run::Progress> ForkedProgram::Advance(async::TimePoint until, run::Output& out) {
+  Hold(out_, out.full(Stream::kStdout));
+  Hold(err_, out.full(Stream::kStderr));
+  if (!ended_) {
+    ready_.SetDeadline(until);
+    auto keys = co_await ready_.Wait();
+    for (int key : keys) {
+      switch (key) {
+        case kKeyOut: (void)Read(out_, Stream::kStdout, out); break;
+        case kKeyErr: (void)Read(err_, Stream::kStderr, out); break;
+        case kKeyControl: TakeReports(); break;
+        case kKeyChannel: TakeChannel(); break;
+        case kKeyProcess:
+          ended_ = true;
+          ready_.Remove(start_.newborn.process.pidfd.get());
+          break;
+        default: break;
+      }
+    }
+  }
+  if (ended_) co_return run::Progress::kGone;
+  if (breach_ != jail::KillReason::kNone && !std::exchange(breach_told_, true)) co_return run::Progress::kKilledHere;
+  if (has_started_ && !std::exchange(started_told_, true)) co_return run::Progress::kStarted;
+  co_return run::Progress::kNothing;
+}
+
+void ForkedProgram::Send(run::StopStep step) {
+  switch (step) {
+    case run::StopStep::kInterrupt:
+      if (group_ > 1) place_.launch.Signal(SIGINT, group_);
+      break;
+    case run::StopStep::kKill: place_.launch.KillGuest(place_.shared ? group_ : 0); break;
+    case run::StopStep::kDestroy: place_.launch.KillInit(); break;
+    case run::StopStep::kNudge:
+    case run::StopStep::kNone:
+    case run::StopStep::kGiveUp: break;
+  }
+}
+
+std::optional<std::chrono::nanoseconds> ForkedProgram::CpuUsed() const {
+  if (!place_.limits.cpu_time_by_cgroup || !place_.cgroup) return std::nullopt;
+  auto usage = place_.cgroup.Usage();
+  if (!usage || !usage->cpu) return std::nullopt;
+  return *usage->cpu - (before_ ? before_->cpu.value_or(0ns) : 0ns);
+}
+
+// A program of its own ends with all that it started, so that the files stay as they are.
+async::Task<void> ForkedProgram::EndOthers() {
+  (void)place_.launch.TakeKilled();
+  place_.launch.KillGuest();
+  const async::TimePoint last = async::Clock::now() + run::kKillPatience;
+  while (!place_.launch.TakeKilled() && !place_.launch.gone() && async::Clock::now() < last) {
+    ready_.SetDeadline(last);
+    auto keys = co_await ready_.Wait();
+    for (int key : keys) {
+      if (key == kKeyControl) TakeReports();
+    }
+  }
+}
+
+async::Task<Result<run::RunFacts>> ForkedProgram::Finish(run::Output& out) {
+  sending_.Cancel();
+  co_await sending_.Join();
+  ReadRest(out_, Stream::kStdout, out);
+  ReadRest(err_, Stream::kStderr, out);
+  if (!has_started_ && !refused_) TakeChannel();
+  ready_.Remove(start_.channel.fd());
+  if (ended_ && !place_.launch.gone()) TakeReports();  // init reports why it kills before it kills
+  if (!place_.shared && !place_.launch.gone()) co_await EndOthers();
+  if (place_.limits.IsWatched() && !place_.launch.gone()) place_.launch.WatchRun(0);
+  auto facts = co_await Facts();
+  co_return facts;
+}
+
+async::Task<Result<run::RunFacts>> ForkedProgram::Facts() {
+  Zygote& zygote = *start_.newborn.zygote;
+  const uint32_t tag = start_.newborn.process.tag;
+  run::RunFacts facts;
+  if (os::HasEnded(start_.newborn.process.pidfd.get())) {
+    if (auto end = co_await zygote.WaitEnd(tag)) {
+      facts.wait_status = end->wait_status;
+      facts.usage.cpu_ms = static_cast<double>(end->cpu_ns) / 1e6;
+      facts.usage.peak_memory = end->peak_rss;
+    }
+  }
+  // It failed before it became a guest, or before it began the code: that is ours to explain.
+  if (auto failure = zygote.TakeFailure(tag)) co_return std::unexpected(confine::ExplainExecFailure(*failure));
+  if (refused_) co_return std::unexpected(std::move(*refused_));
+  facts.killed_for = confine::ToStopReason(breach_);
+  facts.place_gone = place_.launch.gone();
+  if (!place_.cgroup) co_return facts;
+  auto usage = place_.cgroup.Usage();
+  if (!usage) co_return facts;
+  const os::CgroupUsage before = before_.value_or(os::CgroupUsage{});
+  if (usage->cpu) {
+    facts.usage.cpu_ms = std::chrono::duration<double, std::milli>(*usage->cpu - before.cpu.value_or(0ns)).count();
+  }
+  facts.usage.peak_memory = usage->peak_memory.value_or(facts.usage.peak_memory);
+  facts.oom_kills = usage->oom_kills.value_or(0) - before.oom_kills.value_or(0);
+  facts.refused_forks = usage->pids_refused.value_or(0) - before.pids_refused.value_or(0);
+  co_return facts;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<run::Execution>> StartForkedProgram(const ForkedPlace& place, ForkedStart start,
+                                                           std::string frame) {
+  TRY(async::ReadySet ready, async::ReadySet::Create(place.loop));
+  auto execution = std::make_unique<ForkedProgram>(place, std::move(start), std::move(ready));
+  TRY_VOID(execution->Begin(std::move(frame)));
+  return std::unique_ptr<run::Execution>(std::move(execution));
+}
+
+}  // namespace cella::executor

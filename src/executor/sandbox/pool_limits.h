@@ -1,0 +1,16 @@
+// What is made ahead of demand, and what starts from it.
+#pragma once
+
+#include <cstddef>
+
+namespace cella::executor {
+
+// Of each kind of session; 0: none are kept.
+struct PoolLimits {
+  size_t jails = 0;   // empty jails
+  size_t parked = 0;  // whole sessions
+  // Python programs without a session are forked from the warm interpreter. Of use where there is more than one.
+  bool forks_programs = false;
+};
+
+}  // namespace cella::executor

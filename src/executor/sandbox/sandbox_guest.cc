@@ -1,0 +1,353 @@
+#include "executor/sandbox/sandbox_guest.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "confine/isolation.h"
+#include "confine/jail_env_vars.h"
+#include "confine/program_execution.h"
+#include "confine/program_guest.h"
+#include "executor/sandbox/forked_program.h"
+#include "executor/sandbox/program_start.h"
+#include "executor/sandbox/session_plan.h"
+#include "language/detect.h"
+#include "os/pidfd.h"
+#include "os/syscalls.h"
+
+namespace cella::executor {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kWarmPatience = 1s;
+// While others wait for the processors: a session that ends within this time never needed the checkpoint.
+constexpr uint32_t kBusyCourtesyMs = 50;
+
+// sh is not among them: it is the system's shell, and each of its blocks is a script.
+bool KeepsState(std::string_view language) {
+  return language == "python" || language == "javascript" || language == "bash";
+}
+
+}  // namespace
+
+SandboxGuest::SandboxGuest(confine::LaunchContext& context, std::shared_ptr<WarmEnvironment> warm,
+                           std::unique_ptr<confine::EmptyJail> jail, confine::LimitPlan limit_plan, run::GuestSpec spec,
+                           async::ReadySet ready)
+    : context_(context),
+      warm_(std::move(warm)),
+      jail_(std::move(jail)),
+      limit_plan_(std::move(limit_plan)),
+      spec_(std::move(spec)),
+      files_(os::Directory(std::move(jail_->ready.workspace), confine::WorkspaceOwner(warm_->plan().identity))),
+      ready_(std::move(ready)),
+      meter_(jail_->cgroup.OpenMeter()),
+      cells_{context.loop,
+             *context.decoding,
+             ready_,
+             jail_->launch,
+             meter_,
+             limit_plan_,
+             -1,
+             -1,
+             jail_->ready.entry.size() > 1 ? os::IdOf(jail_->ready.entry[1].get()) : os::NamespaceId{},
+             [this](const runner::CheckpointFrame& frame, std::optional<RunnerCopy> copy) {
+               OnCheckpoint(frame, std::move(copy));
+             }},
+      checkpoint_status_(FirstCheckpoint()),
+      settling_(context.loop) {
+  confine::EnvVars environment = warm_->plan().EnvVarsFor(spec_.policy);
+  if (!spec_.spaces.empty()) environment.Set(run::kCallSocketVariable, jail::kCallSocket);
+  if (CanAddPackages()) ShowPackages("", &environment);
+  env_ = environment.variables();
+  search_path_ = *environment.Find("PATH");
+}
+
+async::Task<Result<std::unique_ptr<SandboxGuest>>> SandboxGuest::Open(confine::LaunchContext& context,
+                                                                      std::shared_ptr<WarmEnvironment> warm,
+                                                                      std::unique_ptr<confine::EmptyJail> jail,
+                                                                      confine::LimitPlan limit_plan,
+                                                                      run::GuestSpec spec, const RunSpec* only) {
+  CO_TRY(async::ReadySet ready, async::ReadySet::Create(context.loop));
+  CO_TRY_VOID(confine::CheckWatch(spec.policy, &limit_plan, jail->ready));
+  std::unique_ptr<SandboxGuest> guest(new SandboxGuest(context, std::move(warm), std::move(jail), std::move(limit_plan),
+                                                       std::move(spec), std::move(ready)));
+  CO_TRY_VOID(guest->OpenPipes());
+  guest->isolation_ =
+      confine::DescribeSandbox(guest->spec_.policy, guest->limit_plan_, context.cgroups, guest->jail_->ready);
+  if (!guest->warm_->forks()) guest->jail_->CloseEntry();
+  guest->isolation_.start = guest->warm_->forks() ? "fork" : "exec: " + guest->warm_->plan().no_fork;
+  // A private workspace is empty.
+  if (!guest->spec_.policy.workdir.empty()) guest->files_.Remember();
+  guest->alone_ = only != nullptr && only->as == RunAs::kProgram;
+  if (guest->alone_) co_return std::move(guest);
+  auto started = co_await guest->EnsureRunner("python");
+  if (!started) {
+    co_await guest->Close();
+    co_return std::unexpected(std::move(started.error()));
+  }
+  co_return std::move(guest);
+}
+
+async::Task<void> SandboxGuest::Warm() {
+  Runner& runner = runners_["python"];
+  Watch(&runner);
+  auto payload = runner::EncodeRehearse();
+  // If it fails, whoever takes the session finds out.
+  (void)co_await runner.channel.Send(context_.loop, payload, async::Clock::now() + kWarmPatience);
+}
+
+bool SandboxGuest::IsFresh() {
+  Runner& runner = runners_["python"];
+  bool alive = runner && runner.runs == 0 && TakeIdleFrames(cells_, runner);
+  checkpoint_status_ = FirstCheckpoint();
+  return alive;
+}
+
+std::optional<uint64_t> SandboxGuest::MemoryUsed() const {
+  if (!jail_->cgroup) return std::nullopt;
+  return jail_->cgroup.MemoryUsed();
+}
+
+Status SandboxGuest::OpenPipes() {
+  TRY(out_, os::MakePipe());
+  TRY(err_, os::MakePipe());
+  for (const os::Pipe* pipe : {&out_, &err_}) {
+    if (fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return SysErr(errno, "make a pipe");
+  }
+  cells_.out = out_.read.get();
+  cells_.err = err_.read.get();
+  TRY_VOID(ready_.Add(cells_.out, kKeyOut));
+  TRY_VOID(ready_.Add(cells_.err, kKeyErr));
+  return ready_.Add(jail_->launch.control_fd(), kKeyControl);
+}
+
+void SandboxGuest::DropLateOutput() {
+  std::array<char, 65536> buffer;
+  for (int fd : {cells_.out, cells_.err}) {
+    for (int round = 0; round < 32; ++round) {
+      if (os::RetryOnEintr([&] { return read(fd, buffer.data(), buffer.size()); }) <= 0) break;
+    }
+  }
+}
+
+bool SandboxGuest::CanAddPackages() const {
+  return std::ranges::find(spec_.spaces, run::kPackagesSpace) != spec_.spaces.end();
+}
+
+void SandboxGuest::Use(std::string directory) {
+  packages_ = directory.empty() ? "" : fmt::format("{}/{}", confine::kLayersInside, directory);
+}
+
+const run::Traits& SandboxGuest::traits(std::string_view language) const {
+  const language::Language* found = context_.table.Find(language.empty() ? "python" : std::string(language));
+  return found != nullptr && KeepsState(found->name) ? run::kCells : run::kPrograms;
+}
+
+std::string SandboxGuest::LanguageOf(const RunSpec& run, const Block& block) const {
+  if (run.as == RunAs::kProgram) {
+    auto detected = language::Detect(context_.table, {block.language, run.file, block.code});
+    return detected ? (*detected)->name : block.language;
+  }
+  const language::Language* found = context_.table.Find(block.language.empty() ? "python" : block.language);
+  return found != nullptr ? found->name : block.language;
+}
+
+async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::Begin(const run::BlockTurn& turn,
+                                                                         run::StopToken stop) {
+  block_language_.clear();
+  if (turn.run.as == RunAs::kProgram) co_return co_await BeginProgram(turn);
+  const std::string& named = turn.block.language;
+  const language::Language* language = context_.table.Find(named.empty() ? "python" : named);
+  if (language == nullptr) {
+    co_return Err(ErrorCode::kInvalid, "unknown language '{}': known are {}", named, context_.table.Names());
+  }
+  if (!KeepsState(language->name)) co_return co_await BeginProgram(turn);
+  block_language_ = language->name;
+  co_return co_await BeginCell(language->name, turn, stop);
+}
+
+async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginCell(const std::string& language,
+                                                                             const run::BlockTurn& turn,
+                                                                             run::StopToken stop) {
+  co_await StopSettling();
+  // The runner may have died between two runs; its checkpoint has the same state.
+  Runner& runner = runners_[language];
+  found_ = StateAfter::kKept;
+  if (runner && !jail_->launch.ended()) {
+    const bool bad = language == "python" && std::exchange(settled_badly_, false);
+    if (bad || !TakeIdleFrames(cells_, runner)) {
+      // The checkpoint has the state that the last run left, unless that checkpoint was still to come.
+      const bool behind = language == "python" && checkpoint_due_;
+      found_ = co_await Recover(language);
+      if (found_ == StateAfter::kRolledBack && !behind) found_ = StateAfter::kKept;
+    }
+  }
+  auto ensured = co_await EnsureRunner(language);
+  if (!ensured) co_return std::unexpected(std::move(ensured.error()));
+  if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
+  DropLateOutput();
+  Watch(&runner);
+
+  runner::Cell cell;
+  cell.run = turn.run.id;
+  cell.number = turn.number;
+  cell.code = turn.block.code;
+  cell.stdin_text = turn.stdin_text;
+  cell.input = turn.run.answers_input;
+  cell.checkpoint = spec_.checkpoint;
+  cell.packages = packages_;
+  if (context_.starting != nullptr && context_.starting->waiting() > 0) cell.courtesy_ms = kBusyCourtesyMs;
+  auto execution = std::make_unique<CellExecution>(cells_, runner, language == "python");
+  execution->Begin(cell);
+  co_return std::unique_ptr<run::Execution>(std::move(execution));
+}
+
+async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginProgram(const run::BlockTurn& turn) {
+  if (lost_) co_return std::unexpected(JailEnded());
+  auto made = co_await confine::MakePlan(context_, spec_.policy, turn, language::Destination::kJail, "/tmp", kCwd);
+  CO_TRY(language::Plan plan, std::move(made));
+  for (const std::string& directory : plan.visible) {
+    if (!warm_->plan().Shows(directory)) {
+      co_return Err(ErrorCode::kUnsupported,
+                    "'{}' needs '{}', which this session does not see: add it with --mount, or use cella run",
+                    plan.language, directory);
+    }
+  }
+  co_await StopSettling();
+  static const std::vector<InputFile> kNone;
+  CO_TRY_VOID(files_.Fill(alone_ && turn.first ? turn.run.files : kNone, plan, turn.run.runs_file));
+  lists_files_ = turn.run.list_files;
+  // The code of a program of its own is no change that it made.
+  if (alone_ && lists_files_) files_.Remember();
+  confine::EnvVars env = confine::GuestEnvVars(confine::JailEnvVars(plan), plan, spec_.policy);
+  if (!spec_.spaces.empty()) env.Set(run::kCallSocketVariable, jail::kCallSocket);
+  // In a session other languages see what the session's own interpreters see.
+  if (turn.run.as == RunAs::kCell) {
+    for (const auto& [name, value] : env_) env.Set(name, value);
+  }
+  if (CanAddPackages() || !packages_.empty()) ShowPackages(packages_, &env);
+  const bool forks = turn.run.as == RunAs::kProgram && WhyExec(spec_.policy, turn.run, plan, *warm_).empty();
+  Result<std::unique_ptr<run::Execution>> execution = Err(ErrorCode::kInternal, "nothing was started");
+  if (forks) {
+    execution = co_await ForkProgram(turn, plan, env);
+  } else {
+    execution = ExecProgram(turn, std::move(plan), env);
+  }
+  if (!execution) files_.RemoveCode();
+  co_return execution;
+}
+
+Result<std::unique_ptr<run::Execution>> SandboxGuest::ExecProgram(const run::BlockTurn& turn, language::Plan plan,
+                                                                  const confine::EnvVars& env) {
+  confine::Program program;
+  program.plan = std::move(plan);
+  program.env = env.Encode();
+  program.search_path = *env.Find("PATH");
+  program.cwd = confine::DirectoryOf(turn.run, kCwd);
+  if (turn.stdin_text) {
+    TRY(program.standard_input, os::MakeMemfd("cella-stdin", std::as_bytes(std::span<const char>(*turn.stdin_text))));
+  }
+  return confine::StartProgram({context_.loop, jail_->launch, jail_->cgroup, limit_plan_, !alone_}, std::move(program));
+}
+
+async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::ForkProgram(const run::BlockTurn& turn,
+                                                                               const language::Plan& plan,
+                                                                               const confine::EnvVars& env) {
+  CO_TRY(os::SocketPair sockets, os::MakeStreamSockets());
+  CO_TRY(os::Pipe out, os::MakePipe());
+  CO_TRY(os::Pipe err, os::MakePipe());
+  for (const os::Pipe* pipe : {&out, &err}) {
+    if (fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) co_return SysErr(errno, "make a pipe");
+  }
+  os::Pipe in;
+  if (turn.stdin_text) {
+    CO_TRY(in, os::MakePipe());
+  } else {
+    in.read.Reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!in.read) co_return SysErr(errno, "open '/dev/null'");
+  }
+  const std::array<int, 3> stdio = {in.read.get(), out.write.get(), err.write.get()};
+  auto newborn = co_await ForkInto(stdio, sockets.theirs.get());
+  if (!newborn) co_return std::unexpected(std::move(newborn.error()));
+  sockets.theirs.Reset();
+  ForkedStart start{.newborn = std::move(*newborn),
+                    .channel = {},
+                    .out = std::move(out.read),
+                    .err = std::move(err.read),
+                    .input = std::move(in.write),
+                    .input_text = turn.stdin_text.value_or("")};
+  CO_TRY(start.channel, runner::Channel::Open(std::move(sockets.ours)));
+  runner::Program program;
+  program.argv = plan.commands.back().argv;
+  program.env = env.variables();
+  program.cwd = confine::DirectoryOf(turn.run, kCwd);
+  co_return StartForkedProgram({context_.loop, jail_->launch, jail_->cgroup, limit_plan_, !alone_}, std::move(start),
+                               runner::EncodeProgram(program));
+}
+
+async::Task<run::StateReport> SandboxGuest::AfterCell(const run::RunFacts& facts) {
+  const bool python = block_language_ == "python";
+  run::StateReport report;
+  report.checkpoint = python ? checkpoint_status_ : "off";
+  Runner& runner = runners_[block_language_];
+  if (!facts.answer) {
+    lost_ = lost_ || facts.place_gone || jail_->launch.ended() || !warm_->alive();
+    report.state = co_await Recover(block_language_);
+    co_return report;
+  }
+  ++runner.runs;
+  report.state = found_;
+  if (python && spec_.checkpoint != CheckpointMode::kOff) {
+    checkpoint_due_ = true;
+    settling_.Add(Settle(runner));
+  }
+  co_return report;
+}
+
+async::Task<Result<run::StateReport>> SandboxGuest::AfterBlock(const run::RunFacts& facts, run::EventSink& sink) {
+  run::StateReport report;
+  if (block_language_.empty()) {
+    if (!alone_) files_.RemoveCode();  // else it would be a change
+  } else {
+    report = co_await AfterCell(facts);
+  }
+  Result<void> reported = {};
+  if (!alone_ || lists_files_) reported = co_await files_.Report(sink);
+  files_.RemoveCode();
+  if (!reported) co_return std::unexpected(std::move(reported.error()));
+  co_return report;
+}
+
+async::Task<Status> SandboxGuest::Reset() {
+  co_await StopSettling();
+  lost_ = lost_ || jail_->launch.ended();
+  if (lost_) co_return std::unexpected(JailEnded());
+  for (auto& [language, runner] : runners_) {
+    if (runner) Discard(&runner);
+  }
+  checkpoint_.reset();
+  checkpoint_due_ = false;
+  named_.clear();
+  checkpoint_status_ = FirstCheckpoint();
+  auto killed = co_await KillEverybody();
+  if (!killed) co_return std::unexpected(std::move(killed.error()));
+  auto ensured = co_await EnsureRunner("python");
+  co_return ensured;
+}
+
+async::Task<void> SandboxGuest::Close() {
+  co_await StopSettling();
+  Watch(nullptr);
+  ready_.Remove(jail_->launch.control_fd());
+  runners_.clear();
+  checkpoint_.reset();
+  named_.clear();
+  co_await jail_->End();
+}
+
+}  // namespace cella::executor

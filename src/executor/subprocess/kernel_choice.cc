@@ -1,0 +1,101 @@
+#include "executor/subprocess/kernel_choice.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "confine/jail_env_vars.h"
+#include "confine/program_guest.h"
+
+namespace cella::executor {
+namespace {
+
+// The plan of a Python block, of which only the interpreter and its variables count.
+async::Task<Result<language::Plan>> PlanPython(confine::LaunchContext& context, const Policy& policy,
+                                               language::Destination destination, const std::string& scratch) {
+  RunSpec run;
+  run.blocks.push_back({"python", ""});
+  const run::BlockTurn turn{run, run.blocks.front(), 0, policy.limits};
+  auto plan = co_await confine::MakePlan(context, policy, turn, destination, scratch);
+  co_return plan;
+}
+
+// As the language table spells it: kernels write "R", "Python".
+std::string LanguageOf(const language::LanguageTable& table, std::string name) {
+  std::ranges::transform(name, name.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 32) : c; });
+  const language::Language* language = table.Find(name);
+  return language != nullptr ? language->name : name;
+}
+
+// ipykernel without its TCP socket for what forked children print: a jail without netlink makes libzmq abort when it
+// binds one. As `-m ipykernel_launcher` it finds no modules in the current directory.
+constexpr const char* kLaunchInJail = R"(import sys
+sys.path.pop(0)
+import ipykernel.iostream as iostream
+iostream.IOPubThread._setup_pipe_in = lambda self: setattr(self, "_pipe_flag", False)
+from ipykernel import kernelapp
+kernelapp.launch_new_instance())";
+
+void FitIntoJail(std::vector<std::string>& argv) {
+  if (argv.size() < 3 || argv[1] != "-m" || argv[2] != "ipykernel_launcher") return;
+  argv[1] = "-c";
+  argv[2] = kLaunchInJail;
+}
+
+bool IsPythonProgram(std::string_view program) { return program == "python" || program == "python3"; }
+
+}  // namespace
+
+async::Task<Result<KernelChoice>> ChooseKernel(confine::LaunchContext& context, const LocalHost& host,
+                                               const jupyter::KernelHost& kernels, const Policy& policy,
+                                               const std::string& scratch) {
+  KernelChoice choice;
+  std::optional<jupyter::Kernelspec> spec;
+  const auto destination = policy.jail ? language::Destination::kJail : language::Destination::kHost;
+  auto plan = co_await PlanPython(context, policy, destination, policy.jail ? "/tmp" : scratch);
+  const std::string python = plan && plan->python ? plan->python->executable : "";
+  const std::string prefix = python.empty() ? "" : std::filesystem::path(python).parent_path().parent_path().string();
+  if (!policy.kernel.empty()) {
+    CO_TRY(spec, jupyter::FindKernelspec(jupyter::DataDirectories(kernels, prefix), policy.kernel));
+  }
+  // The program "python" of a kernelspec is the session's Python.
+  const bool needs_python = !spec || IsPythonProgram(spec->argv.front());
+  if (needs_python && !plan) co_return std::unexpected(std::move(plan.error()));
+  const language::Plan none;
+  const language::Plan& shown = plan ? *plan : none;
+  confine::EnvVars variables =
+      policy.jail ? confine::JailEnvVars(shown) : LocalVariables(context.host, host, policy, shown);
+  if (needs_python) variables = confine::GuestEnvVars(std::move(variables), shown, policy);
+  if (spec) {
+    choice.command.name = spec->name;
+    choice.command.argv = jupyter::ExpandArguments(*spec, "{connection_file}", prefix);
+    if (needs_python) choice.command.argv.front() = python;
+    choice.command.interrupt_mode = spec->interrupt_mode;
+    choice.language = LanguageOf(context.table, spec->language);
+    for (const auto& [name, value] : spec->env) {
+      variables.Set(name, jupyter::ExpandVariables(value, variables.variables()));
+    }
+  } else {
+    choice.command.name = "python3";
+    choice.command.argv = {python, "-m", "ipykernel_launcher", "-f", "{connection_file}",
+                           // Each would cost time: a pause before every reply, a database, a parser that reads the
+                           // standard library before the first completion (20 s on a busy machine).
+                           "--IPythonKernel._execute_sleep=0", "--HistoryManager.enabled=False",
+                           "--IPCompleter.use_jedi=False"};
+    if (policy.values_of_assignments) {
+      choice.command.argv.emplace_back("--InteractiveShell.ast_node_interactivity=last_expr_or_assign");
+    }
+    choice.language = "python";
+    choice.python = python;
+  }
+  if (policy.jail) FitIntoJail(choice.command.argv);
+  if (!needs_python) {
+    for (const auto& [name, value] : policy.env) variables.Set(name, value);
+  }
+  if (plan) choice.plan = std::move(*plan);
+  choice.command.env = variables.Encode();
+  choice.command.search_path = *variables.Find("PATH");
+  co_return choice;
+}
+
+}  // namespace cella::executor

@@ -1,0 +1,108 @@
+#include "executor/subprocess/kernel_messages.h"
+
+#include <charconv>
+
+namespace cella::executor {
+namespace {
+
+using jupyter::Json;
+using jupyter::Text;
+
+RunError ToError(const Json& content) {
+  RunError error{Text(content, "ename"), Text(content, "evalue"), ""};
+  auto traceback = content.find("traceback");
+  if (traceback != content.end() && traceback->is_array()) {
+    for (const Json& line : *traceback) {
+      if (!line.is_string()) continue;
+      if (!error.traceback.empty()) error.traceback += '\n';
+      error.traceback += line.get<std::string>();
+    }
+  }
+  error.traceback = StripAnsi(error.traceback);
+  return error;
+}
+
+// What `sys.exit(value)` means, from the text of the value.
+void TakeExit(const std::string& value, ReplyAnswer& reply) {
+  reply.answer.status = run::GuestAnswer::Status::kExit;
+  if (value.empty() || value == "None" || value == "False") return;
+  int64_t code = 0;
+  const auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), code);
+  if (failure == std::errc() && end == value.data() + value.size()) {
+    reply.answer.exit_code = static_cast<int>(code & 0xff);
+    return;
+  }
+  reply.answer.exit_code = failure == std::errc::result_out_of_range ? 255 : 1;
+  if (value != "True" && failure != std::errc::result_out_of_range) reply.message = value + "\n";
+}
+
+}  // namespace
+
+std::string StripAnsi(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\x1b' || i + 1 >= text.size() || text[i + 1] != '[') {
+      plain += text[i];
+      continue;
+    }
+    for (i += 2; i < text.size() && (text[i] < '@' || text[i] > '~');) ++i;
+  }
+  return plain;
+}
+
+MimeBundle ToBundle(const Json& content) {
+  MimeBundle bundle;
+  for (const auto& [type, data] : jupyter::Object(content, "data").items()) {
+    bundle.data.emplace_back(type, data.is_string() ? data.get<std::string>() : jupyter::Dump(data));
+  }
+  const Json& metadata = jupyter::Object(content, "metadata");
+  if (!metadata.empty()) bundle.metadata = jupyter::Dump(metadata);
+  return bundle;
+}
+
+std::optional<Event> ToEvent(const std::string& type, const Json& content) {
+  if (type == "stream") {
+    const Stream stream = Text(content, "name") == "stderr" ? Stream::kStderr : Stream::kStdout;
+    return OutputEvent{stream, Text(content, "text")};
+  }
+  if (type == "execute_result") {
+    return ValueEvent{Text(jupyter::Object(content, "data"), "text/plain"), ToBundle(content)};
+  }
+  if (type == "display_data" || type == "update_display_data") {
+    return DisplayEvent{ToBundle(content), Text(jupyter::Object(content, "transient"), "display_id"),
+                        type == "update_display_data"};
+  }
+  if (type == "error") return ErrorEvent{ToError(content)};
+  return std::nullopt;
+}
+
+ReplyAnswer ToAnswer(const Json& content) {
+  ReplyAnswer reply;
+  const std::string status = Text(content, "status");
+  if (status != "ok") {
+    const std::string name = Text(content, "ename");
+    if (name == "SystemExit") {
+      TakeExit(Text(content, "evalue"), reply);
+    } else {
+      const bool interrupted = name == "KeyboardInterrupt";
+      reply.answer.status = interrupted ? run::GuestAnswer::Status::kInterrupted : run::GuestAnswer::Status::kError;
+      reply.answer.exit_code = interrupted ? kExitInterrupted : 1;
+      reply.error = ToError(content);
+      if (reply.error->name.empty()) {
+        reply.error = RunError{"KernelError", "the kernel ended the run with status '" + status + "'", ""};
+      }
+    }
+  }
+  auto payloads = content.find("payload");
+  if (payloads == content.end() || !payloads->is_array()) return reply;
+  for (const Json& payload : *payloads) {
+    if (!payload.is_object()) continue;
+    const std::string source = Text(payload, "source");
+    if (source == "page") reply.pager += StripAnsi(Text(jupyter::Object(payload, "data"), "text/plain"));
+    if (source == "ask_exit") reply.kernel_exits = true;
+  }
+  return reply;
+}
+
+}  // namespace cella::executor

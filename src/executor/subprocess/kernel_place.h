@@ -1,0 +1,46 @@
+// Where a kernel's processes live: an unconfined process tree that is watched, or a jail. A place outlives its kernel:
+// in a jail the files of the session are kept when the kernel is started anew.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "confine/launch_context.h"
+#include "language/plan.h"
+#include "os/cgroup.h"
+#include "os/directory.h"
+
+namespace cella::executor {
+
+struct KernelPlace {
+  os::Cgroup cgroup;  // declared before the launch: the group is removed after everything in it is gone
+  confine::Launch launch;
+  os::CgroupMeter meter;
+  // Of a jail: its files as the supervisor reaches them, and what confines it.
+  std::optional<os::Directory> workspace;
+  std::optional<os::Directory> temporary;  // its /tmp
+  Isolation isolation;
+
+  bool is_jail() const { return workspace.has_value(); }
+};
+
+// Of one kernel: its connection file and its sockets.
+struct KernelDirectory {
+  std::string path;                    // as the kernel sees it
+  std::shared_ptr<const UniqueFd> fd;  // as the supervisor reaches it, whatever a guest does to the path
+  std::string spill;                   // on the host: where messages wait
+};
+// `host` is a private, empty directory on the host.
+Result<KernelDirectory> MakeKernelDirectory(const KernelPlace& place, const std::string& host);
+// Creates the connection file in it.
+Status WriteConnectionFile(const KernelPlace& place, const KernelDirectory& directory, std::string_view content);
+inline constexpr const char* kConnectionFile = "kernel.json";
+
+async::Task<Result<std::unique_ptr<KernelPlace>>> OpenTree(confine::LaunchContext& context,
+                                                           const confine::LimitPlan& limits);
+
+// A jail that shows what `plan` needs. Fills in what the limits are enforced by.
+async::Task<Result<std::unique_ptr<KernelPlace>>> OpenJail(confine::LaunchContext& context, const Policy& policy,
+                                                           const language::Plan& plan, confine::LimitPlan* limits);
+
+}  // namespace cella::executor

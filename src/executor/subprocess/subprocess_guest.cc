@@ -1,0 +1,272 @@
+#include "executor/subprocess/subprocess_guest.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <filesystem>
+
+#include "base/text.h"
+#include "executor/subprocess/kernel_execution.h"
+#include "executor/subprocess/kernel_messages.h"
+#include "executor/subprocess/prelude.h"
+#include "language/plan.h"
+
+namespace cella::executor {
+namespace {
+
+using namespace std::chrono_literals;
+using jupyter::Channel;
+using jupyter::Json;
+
+// The first completion of a session reads the modules that it knows.
+constexpr auto kAnswerPatience = 20s;
+
+// R shows values as displays.
+constexpr run::Traits kCellsWithoutValue{
+    .state = true, .value = false, .errors = true, .display = true, .input = true, .interrupt = true};
+
+}  // namespace
+
+async::Task<Result<std::unique_ptr<run::Guest>>> SubprocessGuest::Open(
+    confine::LaunchContext& context, const LocalHost& host, const jupyter::KernelHost& kernels,
+    std::set<std::string>& tcp_kernels, LocalScratch scratch, run::GuestSpec spec, run::StopToken stop) {
+  std::unique_ptr<SubprocessGuest> guest(
+      new SubprocessGuest(context, tcp_kernels, std::move(scratch), std::move(spec)));
+  const Policy& policy = guest->spec_.policy;
+  const auto confinement = policy.jail ? confine::Confinement::kJail : confine::Confinement::kNone;
+  const auto machine = confine::ObserveMachine(context.cgroups, confinement, policy.workdir.empty());
+  CO_TRY(guest->limits_, confine::PlanSessionLimits(policy, machine));
+  for (const char* name : {"/workspace", "/scratch", "/kernel"}) {
+    const std::string path = guest->scratch_.path() + name;
+    if (mkdir(path.c_str(), 0700) < 0) co_return SysErr(errno, "create '{}'", path);
+  }
+  auto choice = co_await ChooseKernel(context, host, kernels, policy, guest->scratch_.path() + "/scratch");
+  if (!choice) co_return std::unexpected(std::move(choice.error()));
+  guest->choice_ = std::move(*choice);
+  if (!policy.jail) CO_TRY_VOID(guest->OpenWorkdir());
+  auto started = co_await guest->EnsureKernel(stop);
+  if (!started) {
+    co_await guest->Close();
+    co_return std::unexpected(std::move(started.error()));
+  }
+  co_return std::unique_ptr<run::Guest>(std::move(guest));
+}
+
+Status SubprocessGuest::OpenWorkdir() {
+  const std::string workspace = scratch_.path() + "/workspace";
+  const std::string& workdir = spec_.policy.workdir.empty() ? workspace : spec_.policy.workdir;
+  std::array<char, PATH_MAX> real;
+  if (realpath(workdir.c_str(), real.data()) == nullptr) return SysErr(errno, "workdir '{}'", workdir);
+  choice_.command.cwd = real.data();
+  UniqueFd directory(open(real.data(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return SysErr(errno, "workdir '{}'", workdir);
+  files_.emplace(os::Directory(std::move(directory), std::nullopt));
+  return {};
+}
+
+// Without a jail the tree ends with the kernel; a jail stays, since it holds the files.
+async::Task<Status> SubprocessGuest::EnsurePlace() {
+  if (place_ && !place_->launch.gone()) co_return Status{};
+  if (place_ && place_->is_jail()) co_return Err(ErrorCode::kClosed, "the session's jail was ended from outside");
+  const Policy& policy = spec_.policy;
+  Result<std::unique_ptr<KernelPlace>> place;
+  if (policy.jail) {
+    place = co_await OpenJail(context_, policy, choice_.plan, &limits_);
+  } else {
+    place = co_await OpenTree(context_, limits_);
+  }
+  if (!place) co_return std::unexpected(std::move(place.error()));
+  place_ = std::move(*place);
+  isolation_ = place_->isolation;
+  if (place_->is_jail()) {
+    CO_TRY(os::Directory workspace, place_->workspace->Duplicate());
+    files_.emplace(std::move(workspace));
+    choice_.command.cwd = "/workspace";
+  } else {
+    isolation_.cgroup = os::Name(context_.cgroups.version());
+    isolation_.limits = limits_.enforced;
+    isolation_.unenforced = limits_.unenforced;
+  }
+  isolation_.executor = "subprocess";
+  isolation_.start = choice_.python.empty() ? fmt::format("exec: kernel '{}'", choice_.command.name)
+                                            : fmt::format("exec: ipykernel of '{}'", choice_.python);
+  co_return Status{};
+}
+
+async::Task<Result<std::unique_ptr<KernelProcess>>> SubprocessGuest::StartKernel(bool tcp, run::StopToken stop) {
+  const std::string host = fmt::format("{}/kernel/{}", scratch_.path(), ++starts_);
+  if (mkdir(host.c_str(), 0700) < 0) co_return SysErr(errno, "create '{}'", host);
+  CO_TRY(KernelDirectory directory, MakeKernelDirectory(*place_, host));
+  const async::TimePoint deadline = async::Clock::now() + spec_.policy.startup_timeout;
+  auto kernel = co_await KernelProcess::Start(context_, *place_, limits_, choice_.command, std::move(directory), tcp,
+                                              deadline, stop);
+  co_return kernel;
+}
+
+async::Task<Status> SubprocessGuest::EnsureKernel(run::StopToken stop) {
+  if (kernel_ && !kernel_->ended()) {
+    // It may have ended since the last run: its report is there then.
+    co_await kernel_->Wait(async::Clock::now());
+    if (!kernel_->ended()) co_return Status{};
+  }
+  co_await EndKernel();
+  auto placed = co_await EnsurePlace();
+  if (!placed) co_return placed;
+  bool tcp = tcp_kernels_.contains(spec_.policy.kernel);
+  auto kernel = co_await StartKernel(tcp, stop);
+  // A kernelspec may know no sockets but ports.
+  const bool retries = !kernel && !tcp && !spec_.policy.kernel.empty() && !spec_.policy.jail &&
+                       kernel.error().code == ErrorCode::kUnsupported;
+  if (retries) {
+    co_await EndKernel();
+    placed = co_await EnsurePlace();
+    if (!placed) co_return placed;
+    auto again = co_await StartKernel(true, stop);
+    if (again) {
+      tcp_kernels_.insert(spec_.policy.kernel);
+      kernel = std::move(again);
+    }
+  }
+  if (!kernel) {
+    if (!choice_.python.empty() && kernel.error().message.find("No module named ipykernel") != std::string::npos) {
+      co_return Err(ErrorCode::kNotFound, "'{}' has no ipykernel: run '{} -m pip install ipykernel', or name a kernel",
+                    choice_.python, choice_.python);
+    }
+    co_return std::unexpected(std::move(kernel.error()));
+  }
+  kernel_ = std::move(*kernel);
+  auto prepared = co_await Prepare();
+  co_return prepared;
+}
+
+// What an IPython kernel executes first, silently: the user's first cell is In[1].
+async::Task<Status> SubprocessGuest::Prepare() {
+  if (kernel_->info().implementation != "ipython") co_return Status{};
+  Json content = {{"code", kPrelude},     {"silent", true},         {"store_history", false},
+                  {"allow_stdin", false}, {"stop_on_error", false}, {"user_expressions", Json::object()}};
+  auto reply = co_await kernel_->Query(Channel::kShell, "execute_request", jupyter::Dump(content),
+                                       async::Clock::now() + spec_.policy.startup_timeout);
+  if (!reply) co_return std::unexpected(std::move(reply.error()));
+  co_return Status{};
+}
+
+async::Task<void> SubprocessGuest::EndKernel() {
+  if (kernel_) co_await kernel_->End();
+  kernel_.reset();
+  if (place_ && !place_->is_jail()) {
+    co_await place_->launch.End();
+    place_.reset();
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(fmt::format("{}/kernel/{}", scratch_.path(), starts_), ignored);
+}
+
+const run::Traits& SubprocessGuest::traits(std::string_view) const {
+  return choice_.language == "r" || choice_.language == "R" ? kCellsWithoutValue : run::kCells;
+}
+
+// The kernel decides the language.
+Status SubprocessGuest::CheckLanguage(const std::string& asked) const {
+  if (asked.empty() || asked == choice_.language) return {};
+  const language::Language* language = context_.table.Find(asked);
+  if (language != nullptr && language->name == choice_.language) return {};
+  return Err(ErrorCode::kInvalid, "this session's kernel '{}' runs {}, not '{}': use another session for it",
+             choice_.command.name, choice_.language.empty() ? "its own language" : choice_.language, asked);
+}
+
+async::Task<Result<std::unique_ptr<run::Execution>>> SubprocessGuest::Begin(const run::BlockTurn& turn,
+                                                                            run::StopToken stop) {
+  CO_TRY_VOID(CheckLanguage(turn.block.language));
+  auto ensured = co_await EnsureKernel(stop);
+  if (!ensured) co_return std::unexpected(std::move(ensured.error()));
+  if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
+  if (!turn.run.out_dir.empty()) {
+    CO_TRY_VOID(files_->OpenOut(turn.run.out_dir, spec_.policy.limits.disk.value));
+  }
+  reports_files_ = turn.run.list_files || !turn.run.out_dir.empty();
+  if (turn.first) CO_TRY_VOID(files_->WriteInputs(turn.run.files));
+  if (reports_files_) files_->Remember();
+  auto execution = std::make_unique<KernelExecution>(context_.loop, *kernel_, *context_.planning, limits_);
+  CO_TRY_VOID(execution->Begin(turn));
+  co_return std::unique_ptr<run::Execution>(std::move(execution));
+}
+
+async::Task<Result<run::StateReport>> SubprocessGuest::AfterBlock(const run::RunFacts& facts, run::EventSink& sink) {
+  if (reports_files_) {
+    auto reported = co_await files_->Report(sink);
+    if (!reported) co_return std::unexpected(std::move(reported.error()));
+  }
+  const bool lost = !facts.answer || facts.still_running || kernel_->ended();
+  if (lost) co_await EndKernel();
+  co_return run::StateReport{lost ? StateAfter::kLost : StateAfter::kKept, "off"};
+}
+
+async::Task<Result<std::string>> SubprocessGuest::Ask(const std::string& language, CodeQuestion question,
+                                                      std::string code, size_t cursor) {
+  CO_TRY_VOID(CheckLanguage(language));
+  auto ensured = co_await EnsureKernel({});
+  if (!ensured) co_return std::unexpected(std::move(ensured.error()));
+  Json content = {{"code", ToUtf8Lossy(code)}, {"cursor_pos", cursor}};
+  const char* type = "complete_request";
+  if (question == CodeQuestion::kInspect) {
+    type = "inspect_request";
+    content["detail_level"] = 0;
+  } else if (question == CodeQuestion::kIsComplete) {
+    type = "is_complete_request";
+    content.erase("cursor_pos");
+  }
+  auto reply =
+      co_await kernel_->Query(Channel::kShell, type, jupyter::Dump(content), async::Clock::now() + kAnswerPatience);
+  if (!reply) co_return std::unexpected(std::move(reply.error()));
+  const auto parsed = jupyter::ParseObject(reply->content);
+  if (!parsed) co_return Err(ErrorCode::kInternal, "the kernel's {} cannot be read", reply->type);
+  Json answer;
+  switch (question) {
+    case CodeQuestion::kComplete: {
+      Json matches = Json::array();
+      if (auto found = parsed->find("matches"); found != parsed->end() && found->is_array()) {
+        for (const Json& match : *found) {
+          if (match.is_string()) matches.push_back(match);
+        }
+      }
+      answer = {{"type", "completion"},
+                {"matches", std::move(matches)},
+                {"start", static_cast<uint64_t>(std::max<int64_t>(0, jupyter::Number(*parsed, "cursor_start")))},
+                {"end", static_cast<uint64_t>(std::max<int64_t>(0, jupyter::Number(*parsed, "cursor_end")))}};
+      break;
+    }
+    case CodeQuestion::kInspect:
+      answer = {{"type", "inspection"},
+                {"found", jupyter::Flag(*parsed, "found")},
+                {"text", StripAnsi(jupyter::Text(jupyter::Object(*parsed, "data"), "text/plain"))}};
+      break;
+    case CodeQuestion::kIsComplete: {
+      const std::string status = jupyter::Text(*parsed, "status");
+      answer = {{"type", "completeness"},
+                {"status", status == "incomplete" || status == "invalid" ? status : "complete"}};
+      break;
+    }
+  }
+  co_return jupyter::Dump(answer);
+}
+
+async::Task<Status> SubprocessGuest::Reset() {
+  co_await EndKernel();
+  auto ensured = co_await EnsureKernel({});
+  co_return ensured;
+}
+
+std::optional<uint64_t> SubprocessGuest::MemoryUsed() const {
+  return place_ && place_->cgroup ? place_->cgroup.MemoryUsed() : std::nullopt;
+}
+
+async::Task<void> SubprocessGuest::Close() {
+  co_await EndKernel();
+  if (place_) co_await place_->launch.End();
+  place_.reset();
+}
+
+}  // namespace cella::executor

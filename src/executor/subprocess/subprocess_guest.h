@@ -1,0 +1,68 @@
+// A session of the subprocess executor: one kernel, which is started anew when it is gone, and the files around it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "confine/workspace.h"
+#include "executor/local/scratch.h"
+#include "executor/subprocess/kernel_choice.h"
+#include "executor/subprocess/kernel_process.h"
+#include "run/executor.h"
+
+namespace cella::executor {
+
+class SubprocessGuest : public run::Guest, public run::Assistant, public run::Resettable {
+ public:
+  // Starts the kernel. What is referred to outlives the guest.
+  static async::Task<Result<std::unique_ptr<run::Guest>>> Open(confine::LaunchContext& context, const LocalHost& host,
+                                                               const jupyter::KernelHost& kernels,
+                                                               std::set<std::string>& tcp_kernels, LocalScratch scratch,
+                                                               run::GuestSpec spec, run::StopToken stop);
+
+  const run::Traits& traits(std::string_view language) const override;
+  const Isolation& isolation() const override { return isolation_; }
+  async::Task<Result<std::unique_ptr<run::Execution>>> Begin(const run::BlockTurn& turn, run::StopToken stop) override;
+  async::Task<Result<run::StateReport>> AfterBlock(const run::RunFacts& facts, run::EventSink& sink) override;
+  async::Task<void> Close() override;
+
+  run::Assistant* assistant() override { return this; }
+  async::Task<Result<std::string>> Ask(const std::string& language, CodeQuestion question, std::string code,
+                                       size_t cursor) override;
+
+  run::Resettable* resettable() override { return this; }
+  async::Task<Status> Reset() override;
+
+  const os::Directory* workspace() const override { return files_ ? &files_->directory() : nullptr; }
+  std::optional<uint64_t> MemoryUsed() const override;
+
+ private:
+  SubprocessGuest(confine::LaunchContext& context, std::set<std::string>& tcp_kernels, LocalScratch scratch,
+                  run::GuestSpec spec)
+      : context_(context), tcp_kernels_(tcp_kernels), scratch_(std::move(scratch)), spec_(std::move(spec)) {}
+
+  Status OpenWorkdir();
+  async::Task<Status> EnsurePlace();
+  async::Task<Status> EnsureKernel(run::StopToken stop);
+  async::Task<Result<std::unique_ptr<KernelProcess>>> StartKernel(bool tcp, run::StopToken stop);
+  async::Task<void> EndKernel();
+  async::Task<Status> Prepare();
+  Status CheckLanguage(const std::string& asked) const;
+
+  confine::LaunchContext& context_;
+  std::set<std::string>& tcp_kernels_;  // kernelspecs that started only with ports
+  LocalScratch scratch_;
+  run::GuestSpec spec_;
+  confine::LimitPlan limits_;
+  std::optional<confine::Workspace> files_;
+  Isolation isolation_;
+  KernelChoice choice_;
+  std::unique_ptr<KernelPlace> place_;
+  std::unique_ptr<KernelProcess> kernel_;
+  unsigned starts_ = 0;
+  bool reports_files_ = true;
+};
+
+}  // namespace cella::executor

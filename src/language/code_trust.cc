@@ -1,0 +1,226 @@
+#include "language/code_trust.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+
+#include "language/host_path.h"
+#include "language/visible.h"
+
+namespace cella::language {
+namespace {
+
+constexpr size_t kMaxGuestDirectories = 4096;
+constexpr int kMaxEntries = 20'000;  // of a directory; the largest installations have some thousand
+constexpr uint64_t kMaxAccounts = uint64_t{1} << 20;
+constexpr char kByGuests[] = "guests may write to its environment";
+constexpr char kByUsers[] = "other users may write to its environment";
+
+FileId IdOf(const struct stat& info) { return {info.st_dev, info.st_ino}; }
+
+std::vector<std::string> Fields(const std::string& line, char separator) {
+  std::vector<std::string> fields;
+  std::istringstream text(line);
+  for (std::string field; std::getline(text, field, separator);) fields.push_back(std::move(field));
+  return fields;
+}
+
+// The members of groups, by the files of accounts alone: a group that these do not list is not trusted.
+class Groups {
+ public:
+  // All members are root or the caller.
+  bool IsTrusted(gid_t gid) {
+    auto [entry, is_new] = trusted_.try_emplace(gid, false);
+    if (is_new) entry->second = Judge(gid);
+    return entry->second;
+  }
+
+ private:
+  bool Judge(gid_t gid) {
+    if (!read_) Read();
+    auto members = members_.find(gid);
+    if (members == members_.end()) return false;
+    return std::ranges::all_of(members->second, [&](const std::string& name) {
+      auto uid = uids_.find(name);
+      return uid != uids_.end() && TrustedOwner(uid->second);
+    });
+  }
+
+  void Read() {
+    read_ = true;
+    auto passwd = ReadDataFile("/etc/passwd", kMaxAccounts);
+    auto group = ReadDataFile("/etc/group", kMaxAccounts);
+    if (!passwd || !group) return;
+    std::istringstream groups(*group);
+    for (std::string line; std::getline(groups, line);) {
+      const std::vector<std::string> fields = Fields(line, ':');
+      if (fields.size() < 3) continue;
+      auto& members = members_[static_cast<gid_t>(std::strtoul(fields[2].c_str(), nullptr, 10))];
+      if (fields.size() > 3) std::ranges::move(Fields(fields[3], ','), std::back_inserter(members));
+    }
+    std::istringstream users(*passwd);
+    for (std::string line; std::getline(users, line);) {
+      const std::vector<std::string> fields = Fields(line, ':');
+      if (fields.size() < 4) continue;
+      uids_[fields[0]] = static_cast<uid_t>(std::strtoul(fields[2].c_str(), nullptr, 10));
+      members_[static_cast<gid_t>(std::strtoul(fields[3].c_str(), nullptr, 10))].push_back(fields[0]);
+    }
+  }
+
+  bool read_ = false;
+  std::map<gid_t, bool> trusted_;
+  std::map<gid_t, std::vector<std::string>> members_;
+  std::map<std::string, uid_t> uids_;
+};
+
+class Check {
+ public:
+  explicit Check(const GuestDirectories::Snapshot& guests) : guests_(guests) {
+    for (const GuestDirectories::Entry& entry : guests.entries) {
+      given_.insert(entry.id);
+      // Under the path there may be another directory by now.
+      for (std::string above = entry.path;; above = DirName(above)) {
+        struct stat info;
+        if (::stat(above.c_str(), &info) == 0) {
+          if (above == entry.path) given_.insert(IdOf(info));
+          above_given_.insert(IdOf(info));
+        }
+        if (above == "/") break;
+      }
+    }
+    given_.erase(FileId{});
+  }
+
+  std::string Run(const CodePlaces& code) {
+    for (const std::string& place : code.places) TestPlace(place);
+    for (const std::string& directory : code.directories) {
+      TestPlace(directory);
+      TestInside(directory);
+      TestEntries(directory);
+    }
+    return why_;
+  }
+
+ private:
+  void Object(const char* why) {
+    if (why_.empty()) why_ = why;
+  }
+
+  // The path and what it leads to, with every link between and the directories on the way to each.
+  void TestPlace(const std::string& path) {
+    if (!why_.empty()) return;
+    const std::string real = RealPath(path);
+    TestWay(Normalize(path, "/"), Part::kCode);
+    if (!real.empty()) TestWay(real, Part::kCode);
+    if (!guests_.is_complete && !AlwaysVisible(real)) Object(kByGuests);
+  }
+
+  // A directory that was given to guests lies in it.
+  void TestInside(const std::string& directory) {
+    struct stat info;
+    if (::stat(directory.c_str(), &info) == 0 && above_given_.contains(IdOf(info))) Object(kByGuests);
+  }
+
+  enum class Part { kWay, kCode };
+
+  void TestWay(const std::string& path, Part last) {
+    Part kind = last;
+    for (std::string part = path;; part = DirName(part), kind = Part::kWay) {
+      if (!why_.empty() || !(kind == Part::kWay ? ways_ : codes_).insert(part).second) return;
+      struct stat info;
+      if (::lstat(part.c_str(), &info) == 0) {
+        TestOwner(part, info, kind);
+        if (S_ISLNK(info.st_mode)) TestTargets(part, kind);
+      }
+      if (part == "/") return;
+    }
+  }
+
+  void TestTargets(const std::string& link, Part kind) {
+    for (const std::string& target : LinkChain(link)) {
+      if (target != link) TestWay(target, kind);
+    }
+  }
+
+  void TestOwner(const std::string& path, const struct stat& info, Part kind) {
+    if (given_.contains(IdOf(info))) return Object(kByGuests);
+    if (!TrustedOwner(info.st_uid)) return Object(kByUsers);
+    if (S_ISLNK(info.st_mode)) return;
+    // In a sticky directory nobody else may exchange the entries of an owner.
+    const bool is_sticky = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0 && kind == Part::kWay;
+    if (is_sticky) return;
+    if ((info.st_mode & S_IWOTH) != 0) return Object(kByUsers);
+    if ((info.st_mode & S_IWGRP) == 0) return;
+    // With an access control list these bits are its mask, and say nothing of the group.
+    const bool has_list = ::lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+    if (has_list || !groups_.IsTrusted(info.st_gid)) Object(kByUsers);
+  }
+
+  void TestEntries(const std::string& directory) {
+    if (!why_.empty()) return;
+    const std::unique_ptr<DIR, decltype([](DIR* open) { ::closedir(open); })> open(::opendir(directory.c_str()));
+    if (!open) return;
+    for (int count = 0;; ++count) {
+      const dirent* entry = ::readdir(open.get());
+      if (entry == nullptr || !why_.empty()) return;
+      if (count == kMaxEntries) return Object("its environment is too large to check");
+      const std::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      struct stat info;
+      if (::fstatat(::dirfd(open.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) < 0) continue;
+      const std::string path = directory + "/" + entry->d_name;
+      if (S_ISLNK(info.st_mode)) {
+        TestPlace(path);
+      } else {
+        TestOwner(path, info, Part::kCode);
+      }
+    }
+  }
+
+  const GuestDirectories::Snapshot& guests_;
+  std::set<FileId> given_;
+  std::set<FileId> above_given_;  // and those themselves
+  std::set<std::string> ways_;    // tested as Part::kWay
+  std::set<std::string> codes_;   // tested as Part::kCode
+  Groups groups_;
+  std::string why_;
+};
+
+}  // namespace
+
+void GuestDirectories::Add(std::span<const std::string> paths) {
+  for (const std::string& path : paths) {
+    Entry entry{path, {}};
+    struct stat info;
+    if (::stat(path.c_str(), &info) == 0) entry.id = IdOf(info);
+    const std::lock_guard lock(mutex_);
+    if (entries_.size() == kMaxGuestDirectories) {
+      if (std::exchange(is_complete_, false)) ++version_;
+      return;
+    }
+    if (entries_.insert(std::move(entry)).second) ++version_;
+  }
+}
+
+GuestDirectories::Snapshot GuestDirectories::Take() const {
+  const std::lock_guard lock(mutex_);
+  return {{entries_.begin(), entries_.end()}, is_complete_, version_};
+}
+
+uint64_t GuestDirectories::version() const {
+  const std::lock_guard lock(mutex_);
+  return version_;
+}
+
+std::string WhyUntrusted(const CodePlaces& code, const GuestDirectories::Snapshot& guests) {
+  return Check(guests).Run(code);
+}
+
+}  // namespace cella::language

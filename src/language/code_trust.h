@@ -1,0 +1,63 @@
+// Whether a zygote may load code from directories of the host. A zygote runs what its environment holds before any
+// guest exists, and every session of the environment is a copy of it. Hence nobody but root and the caller may have
+// written that code, and no guest. Safe from any thread; blocks on the file system.
+#pragma once
+
+#include <sys/types.h>
+
+#include <compare>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cella::language {
+
+struct FileId {
+  dev_t device = 0;
+  ino_t inode = 0;
+
+  auto operator<=>(const FileId&) const = default;
+};
+
+// The directories that guests of this process may write to, or could at some time. Directories are known by device and
+// inode, because bind mounts and links give one directory several paths.
+class GuestDirectories {
+ public:
+  // Real paths. A directory that does not exist is remembered by its path.
+  void Add(std::span<const std::string> paths);
+
+  struct Entry {
+    std::string path;
+    FileId id;  // when it was added; zero: it did not exist
+
+    auto operator<=>(const Entry&) const = default;
+  };
+  struct Snapshot {
+    std::vector<Entry> entries;
+    bool is_complete = true;  // false: there were too many to remember
+    uint64_t version = 0;     // grows with each new entry
+  };
+  Snapshot Take() const;
+  uint64_t version() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<Entry> entries_;
+  bool is_complete_ = true;
+  uint64_t version_ = 0;
+};
+
+// What a zygote would load: `directories` are searched for modules, so their entries count as well; of `places` only
+// the way to them counts. What does not exist is skipped, but the way to it counts.
+struct CodePlaces {
+  std::vector<std::string> places;
+  std::vector<std::string> directories;
+};
+
+// Why the code must not be loaded, for people; empty: it may. It names no path of the host.
+std::string WhyUntrusted(const CodePlaces& code, const GuestDirectories::Snapshot& guests);
+
+}  // namespace cella::language

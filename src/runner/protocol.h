@@ -1,0 +1,93 @@
+// What the supervisor and a runner say to each other (runners/README.md), as values. Everything that is decoded here
+// comes from inside a guest: hostile until proven well-formed, and then still only what the guest claims.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "cella/event.h"
+#include "cella/policy.h"
+#include "cella/run.h"
+
+namespace cella::runner {
+
+inline constexpr size_t kMaxFrameFromRunner = size_t{16} << 20;
+
+struct Configuration {
+  std::vector<std::pair<std::string, std::string>> env;
+  std::string cwd;
+  bool network = false;
+  uint64_t value_limit = 0;
+  bool assignments = false;         // a cell that ends with an assignment has its value
+  std::vector<std::string> spaces;  // that the guest may call
+};
+
+// Of a fork that becomes a program instead of a runner.
+struct Program {
+  std::vector<std::string> argv;  // the interpreter, the file, its arguments
+  std::vector<std::pair<std::string, std::string>> env;
+  std::string cwd;
+};
+
+struct Cell {
+  std::string run;
+  uint64_t number = 0;
+  std::string code;
+  std::string file;                       // empty: none
+  std::optional<std::string> stdin_text;  // nothing: no input
+  bool input = false;                     // somebody answers input requests
+  CheckpointMode checkpoint = CheckpointMode::kAuto;
+  std::string packages;      // where packages were added; empty: nowhere
+  uint32_t courtesy_ms = 0;  // how long the checkpoint may wait for the next request; 0: as the runner likes
+};
+
+// Payloads, without their length.
+std::string EncodeConfigure(const Configuration& configuration);
+std::string EncodeProgram(const Program& program);
+std::string EncodeRun(const Cell& cell);
+std::string EncodeInterrupt(const std::string& run);
+std::string EncodeInputReply(const std::optional<std::string>& text);  // nothing: end of file
+std::string EncodeRehearse();
+std::string EncodeCheckpoint(const std::string& name);  // empty: the automatic one
+
+std::string EncodeQuestion(CodeQuestion question, std::string_view code, size_t cursor);
+
+struct DoneFrame {
+  enum class Status { kOk, kError, kExit, kInterrupted };
+  std::string run;
+  Status status = Status::kOk;
+  int exit_code = 0;
+  uint64_t displays_dropped = 0;
+  double cpu_ms = 0;  // as the runner counts it
+};
+
+struct CheckpointFrame {
+  std::string name;    // empty: the automatic one
+  std::string status;  // "taken", "off", "skipped: reason"
+};
+
+// The answer to a question, as JSON text with its type.
+struct AnswerFrame {
+  std::string json;
+};
+
+// The program did not begin: its directory cannot be entered.
+struct RefusedFrame {
+  std::string path;
+  int error = 0;  // errno
+};
+
+// Frames that nobody here knows are an empty variant.
+using Frame = std::variant<std::monostate, ValueEvent, DisplayEvent, ErrorEvent, InputRequestEvent, DoneFrame,
+                           CheckpointFrame, AnswerFrame, RefusedFrame>;
+
+// kInvalid: not a frame. A payload of more than kReadAtOnce bytes (base/json.h) belongs on a pool. Any thread.
+Result<Frame> DecodeFrame(std::string_view payload);
+
+}  // namespace cella::runner

@@ -1,0 +1,57 @@
+#include "server/json_input.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "async/blocking_pool.h"
+#include "async/task_group.h"
+
+namespace cella::server {
+namespace {
+
+std::string Repeat(std::string_view part, size_t times) {
+  std::string text;
+  for (size_t i = 0; i < times; ++i) text += part;
+  return text;
+}
+
+TEST(JsonInputTest, ReadsOneObject) {
+  EXPECT_EQ(ParseJsonObject(" ")->size(), 0u);
+  EXPECT_EQ((*ParseJsonObject(R"({"a":[1]})"))["a"][0], 1);
+}
+
+TEST(JsonInputTest, RejectsWhatIsSlowToRead) {
+  for (const std::string& body :
+       {std::string("[]"), std::string("{"), std::string(R"({"a":1,"a":2})"), Repeat("[", 1'000'000),
+        "[" + Repeat("{},", 300'000) + "{}]", R"({"a":)" + Repeat("[", 17) + Repeat("]", 17) + "}"}) {
+    auto parsed = ParseJsonObject(body);
+    ASSERT_FALSE(parsed.has_value()) << body.substr(0, 20);
+    EXPECT_EQ(parsed.error().status, 400);
+  }
+}
+
+TEST(JsonInputTest, LargeBodyIsReadOnThePool) {
+  async::Loop loop;
+  async::BlockingPool pool(loop, {.threads = 1, .queue = 1});
+  const std::string large = R"({"code":")" + std::string(1'000'000, '#') + "\"}";
+  bool other_ran = false;
+  auto main = [&]() -> async::Task<void> {
+    async::TaskGroup group(loop);
+    bool done = false;
+    auto other = [&]() -> async::Task<void> {
+      other_ran = !done;
+      co_return;
+    };
+    group.Add(other());
+    auto parsed = co_await ParseJsonObject(pool, large);
+    done = true;
+    EXPECT_EQ((*parsed)["code"].get_ref<const std::string&>().size(), 1'000'000u);
+    co_await group.Join();
+  };
+  loop.Run(main());
+  EXPECT_TRUE(other_ran);
+}
+
+}  // namespace
+}  // namespace cella::server
