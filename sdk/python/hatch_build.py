@@ -24,6 +24,8 @@ NEEDED = (
     "libexec/cella/runners/python/cella_runner/__main__.py",
     "share/cella/languages.toml",
 )
+# The runner's Python code is also the package's own, for the executor that runs code in the caller's process.
+GUEST = "cella/_guest/cella_runner"
 PROGRAMS = ("bin/cella", "libexec/cella/cella-launch")
 
 # e_machine of the ELF header, and what the platform tags of wheels call it.
@@ -67,6 +69,16 @@ def files_of(prefix: Path) -> dict[str, str]:
     return found
 
 
+def guest_of(root: Path) -> dict[str, str]:
+    """The runner's files and their places. An unpacked source distribution has them in place already."""
+    source = root.parents[1] / "runners" / "python" / "cella_runner"
+    if (root / "src" / GUEST).is_dir():
+        return {}
+    if not (source / "cell.py").is_file():
+        raise NoPrograms(f"{source} is not there: build from a checkout, or from a source distribution")
+    return {str(path): f"{GUEST}/{path.name}" for path in sorted(source.glob("*.py"))}
+
+
 def install(build: Path, prefix: Path) -> None:
     """Stages the release build, stripped."""
     # The only component is named so that its manifest does not replace that of the last `make install`, which
@@ -90,6 +102,7 @@ class ProgramsBuildHook(BuildHookInterface[Any]):
         if self.target_name != "wheel" or version == "editable":  # an editable package is imported from src, as it is
             return
         try:
+            build_data["force_include"].update(guest_of(Path(self.root).resolve()))
             prefix = self._find_prefix()
             if prefix is None:
                 return

@@ -128,6 +128,7 @@ def own_places(monkeypatch):
     """The directory for private servers of this test alone: servers of tests beside it lie elsewhere."""
     with tempfile.TemporaryDirectory(prefix="cella-run-", dir="/tmp") as directory:
         monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
+        monkeypatch.setenv("TMPDIR", directory)
         yield pathlib.Path(directory)
 
 

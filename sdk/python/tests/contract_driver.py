@@ -9,7 +9,7 @@ FIELDS = {
     "memory": "memory_limit", "timeout": "default_timeout", "pids": "pids_limit", "disk": "disk_limit",
     "output": "output_limit", "checkpoint": "checkpoint",
 }
-EXECUTORS = {"sandbox": cella.SandboxExecutor, "local": cella.LocalExecutor}
+EXECUTORS = {"sandbox": cella.SandboxExecutor, "local": cella.LocalExecutor, "inprocess": cella.InProcessExecutor}
 
 
 class PackageDriver:
@@ -25,6 +25,9 @@ class PackageDriver:
                 fields["preload"] = value.split()
             elif key in FIELDS:
                 fields[FIELDS[key]] = int(value) if key == "pids" else value
+        if self.executor == "inprocess":
+            # The application's own limits are those of its process.
+            fields = {key: value for key, value in fields.items() if key == "default_timeout"}
         executor = EXECUTORS[self.executor](**fields)
         return (AsyncConversation if self.twin == "async" else Conversation)(executor)
 

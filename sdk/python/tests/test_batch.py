@@ -9,7 +9,7 @@ import cella
 from cella.progress import Bar
 
 
-def test_items_come_in_the_order_of_their_snippets(twin, wait):
+def test_items_are_in_the_order_of_their_snippets(twin, wait):
     snippets = [f"import time; time.sleep({0.2 if n == 0 else 0}); {n} * 2" for n in range(20)]
     items = wait(twin.api.run_batch(snippets, concurrency=4))
     assert [item.index for item in items] == list(range(20))
@@ -17,20 +17,20 @@ def test_items_come_in_the_order_of_their_snippets(twin, wait):
     assert all(item.ok for item in items)
 
 
-def test_progress_is_told_as_they_end(twin, wait):
+def test_progress_is_reported_as_snippets_end(twin, wait):
     seen = []
     wait(twin.api.run_batch(["1", "2", "1 / 0"], on_progress=lambda *words: seen.append(words)))
     assert [(done, total) for done, total, _ in seen] == [(1, 3), (2, 3), (3, 3)]
     assert sorted(item.index for _, _, item in seen) == [0, 1, 2]
 
 
-def test_snippets_share_nothing(twin, wait):
+def test_snippets_are_isolated_from_each_other(twin, wait):
     items = wait(twin.api.run_batch(["x = 1; open('f', 'w')", "import os; ('x' in globals(), os.path.exists('f'))"],
                                     concurrency=1))
     assert items[1].result.value == "(False, False)"
 
 
-def test_input_and_expected_output(twin, wait):
+def test_stdin_and_expected_output_are_used(twin, wait):
     double = "print(int(input()) * 2)"
     items = wait(twin.api.run_batch([
         {"code": double, "stdin": "21\n", "expected": "42"},
@@ -43,13 +43,13 @@ def test_input_and_expected_output(twin, wait):
     assert items[3].result.status == "timeout"
 
 
-def test_limits_of_an_executor_hold_for_each(twin, wait):
+def test_limits_of_an_executor_apply_to_each_snippet(twin, wait):
     executor = cella.SandboxExecutor(default_timeout=2, env={"A": "b"})
     items = wait(twin.api.run_batch(["while True: pass", "import os; os.environ['A']"], executor=executor))
     assert (items[0].result.status, items[1].result.value) == ("timeout", "'b'")
 
 
-def test_more_snippets_than_one_request_takes(twin, wait, monkeypatch):
+def test_more_snippets_than_one_request_holds_all_run(twin, wait, monkeypatch):
     module = __import__(f"cella._{twin.name}.batch", fromlist=["batch"])
     monkeypatch.setattr(module, "_MOST_SNIPPETS", 3)
     monkeypatch.setattr(module, "_MOST_BYTES", 100)
@@ -59,16 +59,16 @@ def test_more_snippets_than_one_request_takes(twin, wait, monkeypatch):
     assert [item.result.value for item in items] == snippets
 
 
-def test_no_snippets(twin, wait):
+def test_empty_batch_returns_no_items(twin, wait):
     assert wait(twin.api.run_batch([])) == []
 
 
-def test_a_snippet_that_makes_no_sense_is_refused(twin, wait):
+def test_rejects_invalid_snippet(twin, wait):
     with pytest.raises(cella.InvalidRequest, match="colour"):
         wait(twin.api.run_batch([{"code": "1", "colour": "red"}]))
 
 
-def test_a_bar_is_drawn_on_a_terminal(capfd, monkeypatch):
+def test_progress_bar_is_drawn_on_a_terminal(capfd, monkeypatch):
     master, slave = pty.openpty()
     with open(slave, "w") as terminal, monkeypatch.context() as patch:
         patch.setattr("sys.stderr", terminal)

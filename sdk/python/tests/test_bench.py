@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 
-def test_the_benchmark_measures_everything():
+def test_benchmark_reports_every_measurement():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     finished = subprocess.run(
         [sys.executable, "-m", "cella.bench", "--json", "--rounds", "8", "--cold-rounds", "1"],

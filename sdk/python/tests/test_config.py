@@ -34,27 +34,31 @@ FULL = SandboxConfig(
     idle_timeout="5m",
     max_lifetime=3600,
     best_effort=True,
+    deps=("six",),
+    deps_file="/requirements.txt",
+    allow_runtime_deps=False,
 )
 
 
 @pytest.mark.parametrize("config", [FULL, SandboxConfig(), LocalConfig(), LocalConfig(env={"A": "b"}, work_dir="/w")])
-def test_a_configuration_is_a_json_document_with_every_field(config):
+def test_configuration_round_trips_through_json_with_every_field(config):
     document = json.loads(config.to_json())
     assert set(document) == {field.name for field in dataclasses.fields(config)}
     again = type(config).from_json(config.to_json())
     assert again == config and again.to_json() == config.to_json()
 
 
-def test_every_field_of_the_full_one_differs_from_the_default():
+def test_full_configuration_differs_from_the_default_in_every_field():
     """Else the round trip above would prove nothing of it."""
     assert [f.name for f in dataclasses.fields(FULL) if getattr(FULL, f.name) == getattr(SandboxConfig(), f.name)] == []
 
 
-def test_every_field_reaches_the_server_in_its_words():
-    assert FULL.policy(local=False) == {
+def test_every_field_becomes_its_policy_key():
+    # The client reads the file.
+    assert dataclasses.replace(FULL, deps_file=None).policy(local=False) == {
         "executor": "sandbox", "python": "3.12", "venv": "/venv", "network": "host", "preload": ["json", "math"],
         "env": {"NAME": "wert ü"}, "workdir": "/work", "rootfs": "/root", "checkpoint": "off", "idle_timeout": "5m",
-        "max_lifetime": 3600, "best_effort": True,
+        "max_lifetime": 3600, "best_effort": True, "deps": ["six"], "allow_runtime_deps": False,
         "mounts": [
             {"source": "/data", "target": "/data", "mode": "ro"}, {"source": "/out", "target": "/out", "mode": "rw"},
         ],
@@ -63,7 +67,7 @@ def test_every_field_reaches_the_server_in_its_words():
     }
 
 
-def test_a_configuration_is_frozen_and_unknown_keys_are_refused():
+def test_configuration_is_frozen_and_rejects_unknown_keys():
     with pytest.raises(dataclasses.FrozenInstanceError):
         FULL.memory_limit = "1g"
     with pytest.raises(ValueError, match=r"no memory_limt; it has .*memory_limit"):
@@ -72,7 +76,7 @@ def test_a_configuration_is_frozen_and_unknown_keys_are_refused():
         SandboxConfig(preload="numpy")
 
 
-def test_an_executor_takes_a_configuration_or_its_fields():
+def test_executor_accepts_a_configuration_or_its_fields():
     assert SandboxExecutor(SandboxConfig(pids_limit=9)) == SandboxExecutor(pids_limit=9)
     assert SandboxExecutor() != LocalExecutor()
     with pytest.raises(TypeError):
@@ -81,7 +85,7 @@ def test_an_executor_takes_a_configuration_or_its_fields():
         SandboxExecutor(SandboxConfig(), pids_limit=9)
 
 
-def test_limits_hold(open_session, wait):
+def test_limits_are_enforced(open_session, wait):
     session = open_session(SandboxExecutor(memory_limit="64m", default_timeout="500ms", pids_limit=10))
     assert wait(session.run("x = bytearray(200 << 20)", timeout=20)).status in ("oom", "error")
     assert wait(session.run("while True: pass")).status == "timeout"
@@ -89,7 +93,7 @@ def test_limits_hold(open_session, wait):
     assert (limits["memory"]["value"], limits["pids"]["value"], limits["timeout"]["value"]) == (64 << 20, 10, 0.5)
 
 
-def test_a_share_of_the_processors_is_enforced_or_refused(open_session, wait):
+def test_cpu_quota_is_enforced_or_refused(open_session, wait):
     session = open_session(SandboxExecutor(cpu_quota=0.5))
     if HAS_CGROUPS:
         assert wait(session.info())["isolation"]["limits"]["cpus"]["value"] == 0.5
@@ -100,7 +104,7 @@ def test_a_share_of_the_processors_is_enforced_or_refused(open_session, wait):
     assert wait(session.run("1")).ok
 
 
-def test_network(open_session, wait):
+def test_hosts_network_is_reachable_only_if_asked_for(open_session, wait):
     """A port of the host: reached where the host's network is asked for, and not by default."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         code = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5).close()"
@@ -108,14 +112,14 @@ def test_network(open_session, wait):
         assert wait(open_session().run(code)).error.name == "ConnectionRefusedError"
 
 
-def test_environment_and_preload(open_session, wait):
+def test_env_and_preload_are_applied(open_session, wait):
     session = open_session(SandboxExecutor(env={"NAME": "wert ü"}, preload=["colorsys"]))
     code = "import os, sys; (os.environ['NAME'], 'colorsys' in sys.modules)"
     assert wait(session.run(code)).value == "('wert ü', True)"
 
 
 @pytest.mark.parametrize("executor", [SandboxExecutor, LocalExecutor])
-def test_a_work_directory_is_the_callers(open_session, wait, tmp_path, executor):
+def test_work_dir_is_a_directory_of_the_caller(open_session, wait, tmp_path, executor):
     (tmp_path / "in").write_text("from outside")
     real = tmp_path / "real"
     real.mkdir()
@@ -129,7 +133,7 @@ def test_a_work_directory_is_the_callers(open_session, wait, tmp_path, executor)
     assert (real / "out").stat().st_uid == os.geteuid()
 
 
-def test_mounts(open_session, wait, tmp_path):
+def test_mounts_are_visible(open_session, wait, tmp_path):
     for name in ("ro", "rw"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
@@ -141,7 +145,7 @@ def test_mounts(open_session, wait, tmp_path):
     assert (tmp_path / "rw" / "new").read_text() == "x"
 
 
-def test_a_virtual_environment(open_session, wait, tmp_path):
+def test_virtual_environment_is_used(open_session, wait, tmp_path):
     where = tmp_path / "venv"
     venv.create(where, symlinks=True)
     packages = next((where / "lib").glob("python3*")) / "site-packages"
@@ -151,20 +155,20 @@ def test_a_virtual_environment(open_session, wait, tmp_path):
         assert wait(session.run("import only_here; print(only_here.answer)")).stdout == "42\n"
 
 
-def test_a_python_by_its_path(open_session, wait):
+def test_python_version_accepts_a_path(open_session, wait):
     base = os.path.realpath(sys.executable)
     for executor in (SandboxExecutor, LocalExecutor):
         session = open_session(executor(python_version=base))
         assert wait(session.run("import sys; print(sys.version_info[:3])")).stdout == f"{sys.version_info[:3]}\n"
 
 
-def test_the_python_of_an_environment_by_its_path_means_the_environment(open_session, wait, tmp_path):
+def test_path_of_an_environments_python_selects_the_environment(open_session, wait, tmp_path):
     venv.create(tmp_path / "venv", symlinks=True)
     session = open_session(SandboxExecutor(python_version=tmp_path / "venv" / "bin" / "python"))
     assert wait(session.run("import sys; sys.prefix")).value == repr(str(tmp_path / "venv"))
 
 
-def test_a_python_by_its_version(open_session, wait):
+def test_python_version_accepts_a_version(open_session, wait):
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     session = open_session(SandboxExecutor(python_version=version))
     assert wait(session.run("import sys; sys.version_info[:2]")).value == str(sys.version_info[:2])
@@ -172,7 +176,7 @@ def test_a_python_by_its_version(open_session, wait):
         wait(open_session(SandboxExecutor(python_version="3.77")).run("1"))
 
 
-def test_what_makes_no_sense_is_refused_by_name(open_session, wait, tmp_path):
+def test_invalid_field_error_names_the_key(open_session, wait, tmp_path):
     for fields, word in (
         ({"memory_limit": "lots"}, "memory"),
         ({"pids_limit": 0}, "pids"),
@@ -183,14 +187,14 @@ def test_what_makes_no_sense_is_refused_by_name(open_session, wait, tmp_path):
             wait(open_session(SandboxExecutor(**fields)).run("1"))
 
 
-def test_no_checkpoint(open_session, wait):
+def test_checkpoint_off_loses_the_state(open_session, wait):
     session = open_session(SandboxExecutor(checkpoint="off"))
     wait(session.run("x = 1"))
     assert wait(session.run("import os; os._exit(1)")).state == "lost"
     assert wait(session.run("'again'")).value == "'again'"
 
 
-def test_names_and_labels(open_session, wait):
+def test_name_and_labels_are_reported(open_session, wait):
     session = open_session(name="mine", labels={"team": "a"})
     info = wait(session.info())
     assert (info["name"], info["labels"]) == ("mine", {"team": "a"})
@@ -198,7 +202,7 @@ def test_names_and_labels(open_session, wait):
     assert session.id in [each["id"] for each in listed]
 
 
-def test_the_local_executor_sees_the_callers_files(open_session, wait, tmp_path):
+def test_local_executor_sees_the_callers_files(open_session, wait, tmp_path):
     (tmp_path / "file").write_text("host")
     session = open_session(LocalExecutor())
     code = f"print(open({str(tmp_path / 'file')!r}).read())"

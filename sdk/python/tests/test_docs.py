@@ -7,9 +7,12 @@ import re
 
 import pytest
 
+import cella
 from conftest import REPOSITORY
 
-PAGES = [REPOSITORY / name for name in ("docs/python.md", "sdk/python/README.md", "README.md")]
+NAMES = ("docs/python.md", "docs/executors.md", "docs/tools.md", "sdk/python/README.md", "README.md")
+PAGES = [REPOSITORY / name for name in NAMES]
+KINDS = (cella.SandboxConfig, cella.LocalConfig, cella.InProcessConfig, cella.SubprocessConfig, cella.ContainerConfig)
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROMISE = re.compile(r"^\s*print\(.*\)\s+# (.*)$", re.MULTILINE)
 
@@ -22,7 +25,7 @@ async def run(code, names):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_snippets_print_what_they_promise(page, capsys):
+def test_snippets_print_the_documented_output(page, capsys):
     text = page.read_text()
     snippets = SNIPPET.findall(text)
     assert snippets and text.count("```python") == len(snippets)
@@ -37,14 +40,13 @@ def test_snippets_print_what_they_promise(page, capsys):
     assert any(PROMISE.findall(snippet) for snippet in snippets)
 
 
-def test_the_table_names_every_field_and_every_exception():
+def test_tables_list_every_field_and_exception():
     import dataclasses
 
-    import cella
     from cella import errors
 
     text = PAGES[0].read_text()
-    fields = {field.name for kind in (cella.SandboxConfig, cella.LocalConfig) for field in dataclasses.fields(kind)}
+    fields = {field.name for kind in KINDS for field in dataclasses.fields(kind)}
     kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
     missing = {name for name in fields | kinds - {"ApiError", "BatchError"} if f"`{name}`" not in text}
     assert not {name for name in missing if f"cella.{name}" not in text}

@@ -20,7 +20,7 @@ END = """
 
 
 @pytest.mark.parametrize("leave", ["os._exit(0)", "sys.exit(0)"], ids=["_exit", "exit"])
-def test_a_child_gets_a_clear_error_may_open_its_own_and_its_end_disturbs_nobody(leave):
+def test_child_gets_an_error_for_inherited_sessions_and_can_open_its_own(leave):
     said = run_script(SYNC + END + f"""
     pid = os.fork()
     if pid == 0:
@@ -43,7 +43,7 @@ def test_a_child_gets_a_clear_error_may_open_its_own_and_its_end_disturbs_nobody
     assert said == ["child True", "child True", "child closed", "own 42 True", "parent 42 True"]
 
 
-def test_a_cancel_of_the_parent_works_while_a_child_has_copies_of_its_connections():
+def test_parent_can_cancel_while_a_child_holds_copies_of_its_connections():
     said = run_script(SYNC + """
     import threading
     started, pids = threading.Event(), []
@@ -66,7 +66,7 @@ def test_a_cancel_of_the_parent_works_while_a_child_has_copies_of_its_connection
     assert said == ["'next'"]
 
 
-def test_asyncio_sessions_and_multiprocessing():
+def test_asyncio_sessions_work_beside_multiprocessing():
     said = run_script("""
         import asyncio, multiprocessing, sys, cella
 
@@ -89,7 +89,7 @@ def test_asyncio_sessions_and_multiprocessing():
     assert said == ["['2', '4', '6']", "42"]
 
 
-def test_a_child_of_a_child():
+def test_child_of_a_child_can_open_its_own_session():
     said = run_script("""
         import os, cella.sync
         def check(depth):

@@ -12,14 +12,14 @@ import cella.sync
 from support.running import wait_until
 
 
-def test_a_session_lives_through_several_loops():
+def test_session_works_in_several_loops():
     session = cella.Session()
     asyncio.run(session.run("x = 41"))
     assert asyncio.run(session.run("x + 1")).value == "42"
     asyncio.run(session.aclose())
 
 
-def test_a_loop_that_was_closed_under_a_session_leaves_no_connection_behind():
+def test_closing_the_loop_of_a_session_leaves_no_connection():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ResourceWarning)
         session = cella.Session()
@@ -34,7 +34,7 @@ def test_a_loop_that_was_closed_under_a_session_leaves_no_connection_behind():
         gc.collect()
 
 
-def test_a_loop_that_is_closed_in_the_middle_of_a_run_ends_the_run():
+def test_closing_the_loop_during_a_run_ends_the_run():
     session = cella.Session()
     loop = asyncio.new_event_loop()
     loop.run_until_complete(session.run("x = 41"))
@@ -71,7 +71,7 @@ def test_loops_in_several_threads_share_a_session():
     asyncio.run(session.aclose())
 
 
-def test_many_tasks_open_a_session_once():
+def test_concurrent_tasks_open_a_session_once():
     async def main():
         async with cella.Session() as other:
             before = len((await other.client.list_sessions(limit=1000))["sessions"])
@@ -90,7 +90,7 @@ def sessions_on(client):
     return next(int(line.split()[1]) for line in lines if line.startswith("cella_sessions "))
 
 
-def test_sessions_whose_opening_was_cancelled_do_not_stay():
+def test_session_whose_opening_was_cancelled_is_ended():
     observer = cella.sync.Client()
     before = sessions_on(observer)
 
@@ -110,7 +110,7 @@ def test_sessions_whose_opening_was_cancelled_do_not_stay():
     observer.close()
 
 
-def test_sessions_that_were_dropped_end_at_the_next_occasion():
+def test_unreferenced_sessions_are_ended_by_the_next_use():
     with cella.sync.Session() as other:
         before = sessions_on(other.client)
         for _ in range(5):
@@ -135,7 +135,7 @@ def test_threads_share_a_session():
         assert sorted(values) == sorted(str(n) for n in range(8) for _ in range(5))
 
 
-def test_threads_that_use_the_first_session_at_once_start_one_server():
+def test_concurrent_first_use_starts_one_server():
     from children import run_script
 
     said = run_script("""
@@ -155,7 +155,7 @@ def test_threads_that_use_the_first_session_at_once_start_one_server():
     assert said == ["1 True"]
 
 
-def test_more_requests_than_connections_wait_and_what_stops_them_does_not():
+def test_cancel_succeeds_while_requests_wait_for_connections():
     from cella._transport import aio
 
     async def main():

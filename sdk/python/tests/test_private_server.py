@@ -38,7 +38,7 @@ def assert_gone(child, family, directory, server):
     assert cgroups_of([server]) == []
 
 
-def test_one_server_serves_all_sessions_of_a_process_and_both_twins():
+def test_one_server_serves_all_sessions_of_a_process():
     said = run_script("""
         import asyncio, cella, cella.sync, cella._private_server as private
         with cella.sync.Session() as one, cella.sync.Session() as two:
@@ -56,7 +56,7 @@ def test_one_server_serves_all_sessions_of_a_process_and_both_twins():
     assert said == ["same"]
 
 
-def test_only_its_user_can_reach_it():
+def test_server_directory_is_private_to_its_user():
     with Child(START + "    input()") as child:
         directory = child.answer("directory")
         assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
@@ -66,7 +66,7 @@ def test_only_its_user_can_reach_it():
         assert not os.path.exists(directory)
 
 
-def test_nothing_stays_after_an_ordinary_end():
+def test_ended_process_leaves_nothing():
     with Child(START + "    input()") as child:
         directory, server = child.answer("directory"), child.answer("server")
         family = child.family()
@@ -77,7 +77,7 @@ def test_nothing_stays_after_an_ordinary_end():
 
 
 @pytest.mark.parametrize("ending", ["", "raise LookupError", "import sys; sys.exit(3)"], ids=["end", "raise", "exit"])
-def test_an_end_with_runs_in_flight_is_bounded_and_leaves_nothing(ending, token):
+def test_process_ending_with_runs_in_flight_ends_in_time_and_leaves_nothing(ending, token):
     script = START + f"""
     import threading
     run = threading.Thread(target=session.run, args=({SPIN.format(token)!r},), daemon=True)
@@ -96,7 +96,7 @@ def test_an_end_with_runs_in_flight_is_bounded_and_leaves_nothing(ending, token)
         assert not processes_with(token)
 
 
-def test_an_asyncio_program_that_ends_with_runs_in_flight_leaves_nothing(token):
+def test_asyncio_program_ending_with_runs_in_flight_leaves_nothing(token):
     script = f"""
         import asyncio, cella
         async def main():
@@ -115,7 +115,7 @@ def test_an_asyncio_program_that_ends_with_runs_in_flight_leaves_nothing(token):
     assert not processes_with("while True: pass\0" + token)
 
 
-def test_it_dies_with_a_parent_that_is_killed_and_the_next_one_removes_what_stays(token):
+def test_server_ends_with_its_killed_parent_and_the_next_one_sweeps(token):
     with Child(START + f"    session.run({SPIN.format(token)!r})") as child:
         directory, server = child.answer("directory"), child.answer("server")
         assert wait_until(lambda: processes_with("while True: pass\0" + token), 20)
@@ -132,7 +132,7 @@ def test_it_dies_with_a_parent_that_is_killed_and_the_next_one_removes_what_stay
     assert not os.path.exists(directory)
 
 
-def test_a_sweep_leaves_the_living_alone():
+def test_sweep_keeps_directories_of_living_servers():
     with Child(START + "    input(); session.run('1'); print('alive')") as child:
         directory = child.answer("directory")
         run_script(SWEEP_ALL + START)
@@ -142,7 +142,7 @@ def test_a_sweep_leaves_the_living_alone():
         assert "alive" in child.said
 
 
-def test_a_server_that_died_is_told_and_the_next_session_starts_another(tmp_path):
+def test_dead_server_is_reported_and_the_next_session_starts_another(tmp_path):
     said = run_script("""
         import os, signal, cella, cella.sync, cella._private_server as private
         session = cella.sync.Session()
@@ -164,7 +164,7 @@ def test_a_server_that_died_is_told_and_the_next_session_starts_another(tmp_path
     assert "was killed by signal 9" in said[0] and "new session starts a new one" in said[0]
 
 
-def test_a_server_that_dies_in_the_middle_of_a_run_is_told(twin):
+def test_server_death_during_a_run_is_reported(twin):
     said = run_script(f"""
         import asyncio, os, signal, threading, time, cella, cella.sync, cella._private_server as private
         class End(threading.Thread):
@@ -189,7 +189,7 @@ def test_a_server_that_dies_in_the_middle_of_a_run_is_told(twin):
     assert said == ["told"]
 
 
-def test_a_server_that_does_not_start_tells_its_last_words(tmp_path):
+def test_failed_server_start_reports_the_servers_output(tmp_path):
     program = tmp_path / "cella"
     program.write_text("#!/bin/sh\necho the last words >&2\nexit 7\n")
     program.chmod(0o755)
@@ -206,7 +206,7 @@ def test_a_server_that_does_not_start_tells_its_last_words(tmp_path):
     assert directories() == before
 
 
-def test_a_program_that_cannot_be_started_is_told(tmp_path):
+def test_program_that_cannot_be_started_is_reported(tmp_path):
     program = tmp_path / "cella"
     program.write_bytes(b"\x7fELF this is none")
     program.chmod(0o755)
@@ -222,7 +222,7 @@ def test_a_program_that_cannot_be_started_is_told(tmp_path):
     assert directories() == before
 
 
-def test_no_program_is_told_with_the_remedy(tmp_path):
+def test_missing_program_error_names_the_remedy(tmp_path):
     said = run_script("""
         import os, cella, cella.sync, cella._programs
         os.environ.pop("CELLA_BIN")
@@ -235,7 +235,7 @@ def test_no_program_is_told_with_the_remedy(tmp_path):
     assert len(said) == 1 and "CELLA_BIN" in said[0] and os.uname().machine in said[0]
 
 
-def test_a_wrong_name_of_the_program_is_told():
+def test_wrong_cella_bin_is_reported():
     said = run_script("""
         import cella, cella.sync
         try:
@@ -246,7 +246,7 @@ def test_a_wrong_name_of_the_program_is_told():
     assert said == ["CELLA_BIN names '/nowhere/cella', which is no program: correct it, or unset it"]
 
 
-def test_the_program_is_also_found_on_path_but_not_our_own_command(tmp_path):
+def test_program_is_found_on_path_except_for_our_own_command(tmp_path):
     (tmp_path / "cella").write_text(f"#!{sys.executable}\nraise SystemExit(99)\n")
     (tmp_path / "cella").chmod(0o755)
     binary = pathlib.Path(os.environ["CELLA_BIN"])
@@ -260,7 +260,25 @@ def test_the_program_is_also_found_on_path_but_not_our_own_command(tmp_path):
     assert said == [str(binary)]
 
 
-def test_a_temporary_directory_whose_name_is_too_long_is_passed_over(tmp_path):
+@pytest.mark.parametrize("element", [".", "", "bin"])
+def test_program_below_the_current_directory_is_not_started(tmp_path, element):
+    planted = tmp_path / element / "cella"
+    planted.parent.mkdir(exist_ok=True)
+    planted.write_bytes(b"\x7fELF")
+    planted.chmod(0o755)
+    binary = pathlib.Path(os.environ["CELLA_BIN"])
+    said = run_script(f"""
+        import os
+        os.environ.pop("CELLA_BIN")
+        os.chdir({str(tmp_path)!r})
+        import cella._programs
+        cella._programs._CARRIED = "/nowhere"
+        print(cella._programs.find_program())
+    """, env={"PATH": f"{element}:{binary.parent}"})
+    assert said == [str(binary)]
+
+
+def test_too_long_temporary_directory_name_is_skipped(tmp_path):
     long = tmp_path / ("x" * 120)
     long.mkdir()
     environment = {"TMPDIR": str(long), "XDG_RUNTIME_DIR": str(long)}
@@ -268,10 +286,10 @@ def test_a_temporary_directory_whose_name_is_too_long_is_passed_over(tmp_path):
     assert said and str(long) not in said[0]
 
 
-def test_where_no_directory_can_be_made_the_remedy_is_told(tmp_path):
+def test_missing_place_for_the_server_directory_names_the_remedy(tmp_path):
     said = run_script("""
         import cella, cella.sync, cella._private_directory as directories
-        directories._candidates = lambda: iter(["/proc", "/" + "x" * 120])
+        directories._candidates = lambda is_state: iter(["/proc", "/" + "x" * 120])
         try:
             cella.sync.Session()
         except cella.ServerStartError as error:
@@ -280,7 +298,7 @@ def test_where_no_directory_can_be_made_the_remedy_is_told(tmp_path):
     assert len(said) == 1 and "TMPDIR" in said[0] and "too long" in said[0]
 
 
-def test_a_home_that_cannot_be_written_is_no_trouble(tmp_path):
+def test_server_starts_with_an_unwritable_home(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     home.chmod(0o500)
@@ -290,7 +308,7 @@ def test_a_home_that_cannot_be_written_is_no_trouble(tmp_path):
     assert said[-1] == "42"
 
 
-def test_it_keeps_no_descriptor_of_its_parent_open():
+def test_server_inherits_no_descriptor_of_its_parent():
     said = run_script("""
         import os, cella.sync
         reading, writing = os.pipe()
@@ -304,7 +322,7 @@ def test_it_keeps_no_descriptor_of_its_parent_open():
     assert said == ["end"]
 
 
-def test_it_does_not_speak_for_the_service_that_its_parent_is(tmp_path):
+def test_server_does_not_notify_the_parents_service_manager(tmp_path):
     said = run_script(f"""
         import os, socket, cella.sync
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -320,7 +338,7 @@ def test_it_does_not_speak_for_the_service_that_its_parent_is(tmp_path):
     assert said == ["silent"]
 
 
-def test_a_user_who_waits_for_all_children_is_no_trouble():
+def test_caller_reaping_all_children_is_supported():
     said = run_script("""
         import os, signal, cella, cella.sync, cella._private_server as private
         session = cella.sync.Session()
@@ -336,7 +354,7 @@ def test_a_user_who_waits_for_all_children_is_no_trouble():
     assert said == ["told", "1"]
 
 
-def test_the_synchronous_twin_does_not_import_asyncio_nor_what_costs_much():
+def test_sync_package_does_not_import_asyncio_or_slow_modules():
     said = run_script("""
         import sys
         from cella.sync import Session
@@ -349,7 +367,7 @@ def test_the_synchronous_twin_does_not_import_asyncio_nor_what_costs_much():
     assert said == ["[]"]
 
 
-def test_the_server_is_started_before_the_rest_is_imported():
+def test_server_is_started_before_the_remaining_imports():
     said = run_script("""
         import sys
         from cella.sync import Session
@@ -360,3 +378,26 @@ def test_the_server_is_started_before_the_rest_is_imported():
         Session()
     """)
     assert said == ["[]"]
+
+
+def test_state_lies_in_the_temporary_directory_and_the_socket_does_not(tmp_path):
+    """/dev/shm has 64 MB in a container: a few runs with much output filled it for good."""
+    said = run_script("""
+        import os, cella.sync
+        import cella._private_server as private
+        with cella.sync.Session() as session:
+            session.run("print('x' * 3_000_000)")
+            server = private._current
+            assert os.path.dirname(server.socket).startswith(os.environ["XDG_RUNTIME_DIR"])
+            assert server._state.path.startswith(os.environ["TMPDIR"])
+            assert os.stat(server._state.path).st_mode & 0o777 == 0o700
+            size = sum(os.lstat(os.path.join(where, name)).st_size
+                       for where, _, names in os.walk(os.path.dirname(server.socket)) for name in names)
+            assert size < 20_000, size
+            assert os.path.isdir(os.path.join(server._state.path, "state"))
+        private.stop()
+        assert os.listdir(os.environ["TMPDIR"]) == [], os.listdir(os.environ["TMPDIR"])
+        assert os.listdir(os.environ["XDG_RUNTIME_DIR"]) == []
+        print("holds")
+    """, env={"TMPDIR": str(tmp_path)})
+    assert said == ["holds"]

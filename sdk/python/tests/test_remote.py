@@ -27,31 +27,31 @@ def proxy(server):
     made.close()
 
 
-def test_the_same_session_over_tcp(server, open_session, wait):
+def test_session_works_over_tcp(server, open_session, wait):
     session = open_session(url=server.url, token=TOKEN)
     assert wait(session.run("6 * 7")).value == "42"
     assert session.client.server is None
 
 
-def test_a_unix_socket_of_ones_own_needs_no_token(server, open_session, wait):
+def test_own_unix_socket_needs_no_token(server, open_session, wait):
     assert wait(open_session(url=server.unix_url).run("1")).ok
 
 
 @pytest.mark.parametrize("token", [None, "wrong"])
-def test_a_wrong_token_is_told_and_not_repeated(server, open_session, wait, token):
+def test_missing_or_wrong_token_raises_without_showing_the_token(server, open_session, wait, token):
     with pytest.raises(cella.AuthenticationError) as refused:
         wait(open_session(url=server.url, token=token).run("1"))
     assert refused.value.status == 401 and "wrong" not in str(refused.value)
 
 
-def test_what_this_server_does_not_allow_is_told(server, open_session, wait):
+def test_disallowed_request_raises_not_allowed(server, open_session, wait):
     with pytest.raises(cella.NotAllowed, match="executor"):
         wait(open_session(cella.LocalExecutor(), url=server.url, token=TOKEN).run("1"))
     with pytest.raises(cella.NotAllowed, match="workdir"):
         wait(open_session(cella.SandboxExecutor(work_dir="/srv"), url=server.url, token=TOKEN).run("1"))
 
 
-def test_nobody_there(open_session, wait):
+def test_unreachable_server_raises_connection_failed(open_session, wait):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(cella.ConnectionFailed, match=f":{port}"):
@@ -62,12 +62,12 @@ def test_nobody_there(open_session, wait):
 
 @pytest.mark.parametrize("url", ["localhost:80", "ftp://x", "http://", "http://a/path", "http://u@h", "unix:relative",
                                  "http://h:99999", "http://h:x"])
-def test_an_address_that_is_none(twin, url):
+def test_rejects_malformed_address(twin, url):
     with pytest.raises(ValueError, match=r"unix|host|port|address"):
         twin.api.Session(url=url)
 
 
-def test_a_token_needs_a_url_and_a_client_excludes_one(twin, server):
+def test_rejects_token_without_url_and_url_with_client(twin, server):
     with pytest.raises(ValueError, match="url"):
         twin.api.Session(token="x")
     with pytest.raises(ValueError, match="client"):
@@ -104,20 +104,20 @@ def answering():
     server.server_close()
 
 
-def test_a_server_of_another_version_is_told(answering, open_session, wait):
+def test_incompatible_server_version_is_reported(answering, open_session, wait):
     answering.body = json.dumps({"status": "ok", "version": "9.9.0"}).encode()
     with pytest.raises(cella.IncompatibleServer, match=r"9\.9\.0 and this package is 0\.1\.0"):
         wait(open_session(url=answering.url).run("1"))
 
 
 @pytest.mark.parametrize("body", [b"[]", b"no json", b'{"version": null}', b"[" * 100_000])
-def test_what_is_no_cella_server_is_told(answering, open_session, wait, body):
+def test_server_other_than_cella_is_reported(answering, open_session, wait, body):
     answering.body = body
     with pytest.raises(cella.CellaError):
         wait(open_session(url=answering.url).run("1"))
 
 
-def test_a_lost_connection_of_a_run_is_told_and_the_session_goes_on(proxy, open_session, wait):
+def test_lost_connection_during_a_run_is_reported_and_the_session_continues(proxy, open_session, wait):
     session = open_session(url=proxy.url, token=TOKEN)
     wait(session.run("x = 41"))
     with pytest.raises(cella.ConnectionFailed):
@@ -125,7 +125,7 @@ def test_a_lost_connection_of_a_run_is_told_and_the_session_goes_on(proxy, open_
     assert wait(session.run("x + 1", timeout=10)).value == "42"
 
 
-def test_events_are_resumed_after_a_lost_connection(twin, server, proxy, open_session, wait):
+def test_event_stream_resumes_after_a_lost_connection(twin, server, proxy, open_session, wait):
     session = open_session(url=proxy.url, token=TOKEN)
     direct = twin.api.Client(server.url, TOKEN)
     # Each line waits until the one before was seen.
@@ -145,14 +145,14 @@ def test_events_are_resumed_after_a_lost_connection(twin, server, proxy, open_se
     assert wait(run.result()).ok
 
 
-def test_a_connection_that_ended_between_requests_is_no_failure(proxy, open_session, wait):
+def test_connection_closed_between_requests_is_reopened(proxy, open_session, wait):
     session = open_session(url=proxy.url, token=TOKEN)
     for number in range(5):
         assert wait(session.run(str(number))).value == str(number)
         proxy.cut()
 
 
-def test_tls(twin, open_session, wait, tmp_path):
+def test_tls_verifies_the_certificate(twin, open_session, wait, tmp_path):
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2",
@@ -173,7 +173,7 @@ def test_tls(twin, open_session, wait, tmp_path):
         twin.close(session)
 
 
-def test_several_sessions_of_one_client(server, twin, open_session, wait):
+def test_client_can_open_several_sessions(server, twin, open_session, wait):
     client = twin.api.Client(server.url, TOKEN)
     one, two = open_session(client=client), open_session(client=client)
     wait(one.run("x = 1")), wait(two.run("x = 2"))
@@ -181,7 +181,7 @@ def test_several_sessions_of_one_client(server, twin, open_session, wait):
     assert wait(client.health())["status"] == "ok"
 
 
-def test_one_program_without_a_session(server, twin, wait):
+def test_run_once_runs_a_program_without_a_session(server, twin, wait):
     client = twin.api.Client(server.url, TOKEN)
     result = wait(client.run_once({"code": "print(6 * 7)"}, {"limits": {"timeout": 5}}))
     assert (result.stdout, result.state, result.session) == ("42\n", "none", None)

@@ -3,10 +3,16 @@
 import base64
 import pathlib
 import struct
+import subprocess
+import sys
 import zlib
 
+import pytest
+
 import cella
+import cella.sync
 from cella import Result
+from support.running import LONG
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n rest").decode()
 
@@ -19,7 +25,7 @@ def outputs(*bundles):
     return result(outputs=[{"mime": bundle, "metadata": {}} for bundle in bundles])
 
 
-def test_a_result_prints_as_a_terminal_would_show_it():
+def test_result_prints_like_a_terminal():
     assert str(result(stdout="out\n", value="42")) == "out\n42"
     assert str(result()) == ""
     error = {"name": "ValueError", "message": "no", "traceback": "Traceback ...\nValueError: no"}
@@ -27,18 +33,18 @@ def test_a_result_prints_as_a_terminal_would_show_it():
     assert str(result(status="timeout", exit_code=124)) == "[timeout, exit code 124]"
 
 
-def test_a_result_has_a_short_repr():
+def test_result_has_a_short_repr():
     assert repr(result(value="42")) == "<Result ok value=42>"
     assert len(repr(result(value="x" * 1000, stdout="y" * 1000))) < 200
 
 
-def test_a_result_is_a_json_document():
+def test_result_is_a_json_document():
     first = result(value="42", files=[{"path": "a", "size": 1, "change": "created"}])
     assert Result.from_json(first.to_json()) == first
     assert repr(first.files) == "[FileChange('a', created, 1 bytes)]"
 
 
-def test_a_result_of_another_server_that_lacks_everything_is_still_one():
+def test_result_without_fields_has_defaults():
     empty = Result({})
     assert (empty.status, empty.ok, empty.value, empty.outputs, empty.error, empty.exit_code) == (
         "error", False, None, [], None, 126,
@@ -47,19 +53,19 @@ def test_a_result_of_another_server_that_lacks_everything_is_still_one():
     assert empty._repr_mimebundle_()
 
 
-def test_pictures_are_shown_in_a_notebook():
+def test_images_are_shown_in_a_notebook():
     html = outputs({"image/png": PNG, "text/plain": "<Figure>"})._repr_mimebundle_()["text/html"]
     assert f'<img src="data:image/png;base64,{PNG}">' in html
 
 
-def test_what_a_guest_prints_is_text_in_a_notebook():
+def test_output_of_a_guest_is_escaped_in_a_notebook():
     evil = "<script>alert(1)</script>"
     error = {"name": "E", "message": evil, "traceback": evil}
     bundle = result(stdout=evil, stderr=evil, status="error", error=error)._repr_mimebundle_()
     assert "<script" not in bundle["text/html"] and bundle["text/html"].count("&lt;script") == 3
 
 
-def test_html_and_svg_of_a_guest_cannot_act():
+def test_html_and_svg_of_a_guest_cannot_run_scripts():
     evil = '<script>alert("x")</script><img src=x onerror=alert(1)>'
     html = outputs({"text/html": evil})._repr_mimebundle_()["text/html"]
     assert html.startswith('<iframe sandbox=""') and "<script" not in html and "onerror=alert(1)>" not in html
@@ -70,7 +76,7 @@ def test_html_and_svg_of_a_guest_cannot_act():
     assert "<script" not in quote
 
 
-def test_pictures_are_saved(tmp_path):
+def test_images_are_saved(tmp_path):
     many = outputs({"image/png": PNG, "image/svg+xml": "<svg/>"}, {"text/plain": "x"}, {"image/svg+xml": "<svg/>"})
     paths = many.save_images(tmp_path / "new")
     assert [path.rpartition("/")[2] for path in paths] == ["run_1-1.png", "run_1-2.svg"]
@@ -78,14 +84,14 @@ def test_pictures_are_saved(tmp_path):
     assert (tmp_path / "new" / "run_1-2.svg").read_text() == "<svg/>"
 
 
-def test_no_name_of_a_guest_leads_out_of_the_directory(tmp_path):
+def test_run_id_cannot_lead_out_of_the_directory(tmp_path):
     evil = Result({"id": "../../evil", "outputs": [{"mime": {"image/png": PNG}}]})
     assert evil.save_images(tmp_path) == [str(tmp_path / "evil-1.png")]
     broken = Result({"id": "x", "outputs": [{"mime": {"image/png": "!"}}]})
     assert broken.save_images(tmp_path) == [str(tmp_path / "x-1.png")]
 
 
-def test_a_real_picture_comes_back_whole(session, wait, tmp_path):
+def test_png_representation_round_trips(session, wait, tmp_path):
     """As matplotlib does it, without matplotlib: an object with a _repr_png_."""
     raw = zlib.compress(b"\0" + b"\xff\0\0" * 2)
     chunk = "lambda kind, data: struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))"
@@ -107,7 +113,67 @@ Picture()
     assert made.outputs[0].data("image/png") == data and made.outputs[0].data("image/gif") is None
 
 
-def test_events_have_their_parts():
+def test_events_have_typed_fields():
     event = cella.Event({"n": 3, "type": "error", "name": "E", "message": "m", "traceback": ""})
     assert (event.n, str(event.error), event.text, event.prompt) == (3, "E: m", "", "")
     assert cella.Event({"type": "finished", "error": None}).error is None
+
+
+PNG_HEAD = "iVBORw0KGgoAAAANSUhEUgAAAoAAAAHg"  # 640x480
+
+
+def test_text_of_a_result_names_pictures_and_shows_displays():
+    table = {"mime": {"text/plain": "   a\n0  1", "text/html": "<table/>"}, "metadata": {}}
+    figure = {"mime": {"text/plain": "<Figure>", "image/png": PNG_HEAD}, "metadata": {}}
+    number = {"mime": {"text/plain": "42"}, "metadata": {}}
+    assert str(result(outputs=[table, figure])) == "   a\n0  1\n[image/png 640x480]"
+    assert str(result(stdout="out\n", value="42", outputs=[number])) == "out\n42"
+    assert str(result(value="<Figure>", outputs=[figure])) == "[image/png 640x480]"
+    assert str(result(outputs=[{"mime": {"text/html": "<b>"}}, {"mime": {"image/svg+xml": "<svg/>"}}])) == (
+        "[text/html]\n[image/svg+xml]"
+    )
+    broken = result(outputs=[{"mime": {"image/png": "not base64 at all"}}])
+    assert str(broken) == "[image/png]"
+
+
+def test_items_are_in_the_order_of_the_code(open_session, wait):
+    session = open_session(cella.InProcessExecutor())
+    code = "for n in range(3):\n    print('text', n)\n    display(n)\nprint('end')\n'value'"
+    for _ in range(100):
+        done = wait(session.run(code))
+        assert str(done) == "text 0\n0\ntext 1\n1\ntext 2\n2\nend\n'value'"
+        assert [type(item).__name__ for item in done.items] == ["Text", "Output"] * 3 + ["Text", "Output"]
+
+
+def test_items_of_a_server_have_texts_first(session, wait):
+    done = wait(session.run("display('shown')\nprint('said')"))
+    assert [str(item) for item in done.items] == ["said\n", "'shown'"]
+
+
+IN_TURNS = """
+for n in range(3):
+    print('text', n)
+    display(n)
+print('end')
+'value'
+"""
+
+
+@pytest.mark.parametrize("busy", [0, 2])
+def test_text_and_displays_arrive_in_the_order_of_the_code(busy):
+    """Also with busy loops beside them. Text travels in pipes, displays on a socket."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+    try:
+        with cella.sync.Session() as session:
+            for _ in range(500 if LONG else 60):
+                shown = []
+                for event in session.stream(IN_TURNS):
+                    if event.type == "stdout" and shown and shown[-1].endswith("\n"):
+                        shown[-1] += event.text
+                    elif event.type in ("stdout", "display", "value"):
+                        shown.append(event.text or event.output.text)
+                assert shown == ["text 0\n", "0", "text 1\n", "1", "text 2\n", "2", "end\n", "'value'"]
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()

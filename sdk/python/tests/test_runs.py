@@ -3,46 +3,46 @@
 import pytest
 
 
-def test_a_session_keeps_what_code_leaves_behind(session, wait):
+def test_session_keeps_its_state(session, wait):
     assert wait(session.run("x = 6")).ok
     result = wait(session.run("x * 7"))
     assert (result.value, result.status, result.exit_code, result.state) == ("42", "ok", 0, "kept")
     assert result.session == session.id
 
 
-def test_the_value_is_a_repr_or_nothing(session, wait):
+def test_value_is_a_repr_or_none(session, wait):
     assert wait(session.run("'a'")).value == "'a'"
     assert wait(session.run("None")).value is None
 
 
-def test_a_guest_that_fails_is_a_result(session, wait):
+def test_failing_code_is_a_result(session, wait):
     result = wait(session.run("print('before')\n1 / 0"))
     assert (result.status, result.exit_code, result.stdout) == ("error", 1, "before\n")
     assert (result.error.name, result.error.message) == ("ZeroDivisionError", "division by zero")
     assert "1 / 0" in result.error.traceback
 
 
-def test_the_guest_runs_the_callers_python(session, wait):
+def test_guest_uses_the_callers_python(session, wait):
     import sys
 
     result = wait(session.run("import sys; (sys.version_info[:3], sys.prefix)"))
     assert result.value == repr((sys.version_info[:3], sys.prefix))
 
 
-def test_a_timeout_keeps_what_was_printed(session, wait):
+def test_timeout_keeps_the_output(session, wait):
     result = wait(session.run("print('so far', flush=True)\nwhile True: pass", timeout=1.5))
     assert (result.status, result.exit_code, result.stdout) == ("timeout", 124, "so far\n")
     assert wait(session.run("1")).value == "1"
 
 
-def test_a_crash_is_a_result_and_the_state_from_before_is_there(session, wait):
+def test_crash_is_a_result_and_rolls_back(session, wait):
     wait(session.run("x = 41"))
     result = wait(session.run("x = 0; import os; os.kill(os.getpid(), 11)"))
     assert (result.status, result.signal, result.state) == ("crashed", 11, "rolled_back")
     assert wait(session.run("x + 1")).value == "42"
 
 
-def test_other_languages_and_blocks(session, wait):
+def test_other_languages_and_blocks_run(session, wait):
     assert wait(session.run("echo $((6 * 7))", language="bash")).stdout == "42\n"
     blocks = [{"code": "open('a', 'w').write('from python')"}, {"language": "bash", "code": "cat a"}]
     result = wait(session.run(blocks=blocks))
@@ -50,25 +50,25 @@ def test_other_languages_and_blocks(session, wait):
     assert [(file.path, file.change, file.size) for file in result.files] == [("a", "created", 11)]
 
 
-def test_a_language_that_is_none_is_rejected_and_the_session_works(session, wait):
+def test_unknown_language_is_rejected_and_the_session_works(session, wait):
     result = wait(session.run("x", language="klingon"))
     assert (result.status, result.exit_code) == ("rejected", 126)
     assert "klingon" in result.error.message
     assert wait(session.run("1")).ok
 
 
-def test_standard_input(session, wait):
+def test_stdin_is_passed(session, wait):
     assert wait(session.run("input()", stdin="line\n")).value == "'line'"
 
 
-def test_code_or_blocks(session, wait):
+def test_rejects_neither_or_both_of_code_and_blocks(session, wait):
     with pytest.raises(ValueError, match="either code or blocks"):
         wait(session.run())
     with pytest.raises(ValueError, match="either code or blocks"):
         wait(session.run("1", blocks=[]))
 
 
-def test_a_request_that_makes_no_sense_is_refused_with_the_servers_words(session, wait):
+def test_invalid_request_raises_the_servers_message(session, wait):
     from cella import InvalidRequest
 
     with pytest.raises(InvalidRequest, match="timeout") as refused:
@@ -77,18 +77,18 @@ def test_a_request_that_makes_no_sense_is_refused_with_the_servers_words(session
     assert wait(session.run("1")).ok
 
 
-def test_output_that_is_not_utf8_is_text_and_also_bytes(session, wait):
+def test_output_that_is_not_utf8_is_available_as_text_and_bytes(session, wait):
     result = wait(session.run("import os; os.write(1, b'a\\xff\\xfeb\\n'); None"))
     assert result.stdout == "a\ufffd\ufffdb\n"
     assert wait(session.read_output(result)) == b"a\xff\xfeb\n"
 
 
-def test_lone_surrogates_in_code_and_values_pass(session, wait):
+def test_lone_surrogates_in_code_and_values_are_accepted(session, wait):
     result = wait(session.run("'\\ud800'"))
     assert result.value == r"'\ud800'"
 
 
-def test_fifty_megabytes_of_output(open_session, wait):
+def test_fifty_megabytes_of_output_are_read(open_session, wait):
     from cella import SandboxExecutor
 
     session = open_session(SandboxExecutor(output_limit="64m"))
@@ -96,7 +96,7 @@ def test_fifty_megabytes_of_output(open_session, wait):
     assert result.ok and len(result.stdout) == 50 << 20 and set(result.stdout) == {"x"}
 
 
-def test_output_beyond_the_cap_is_cut_in_the_middle_and_can_be_read_whole(session, wait):
+def test_output_beyond_the_cap_is_truncated_and_can_be_read_completely(session, wait):
     result = wait(session.run("for i in range(500_000): print(i)"))
     assert result.ok and result.truncated["stdout"] > 0
     assert result.stdout.startswith("0\n1\n") and result.stdout.endswith("499999\n")
@@ -104,7 +104,7 @@ def test_output_beyond_the_cap_is_cut_in_the_middle_and_can_be_read_whole(sessio
     assert whole == b"".join(b"%d\n" % i for i in range(500_000))
 
 
-def test_a_stream_tells_everything_in_order(twin, session):
+def test_stream_has_all_events_in_order(twin, session):
     stream = session.stream("print('out')\nimport sys; print('err', file=sys.stderr)\n6 * 7")
     events = list(twin.each(stream))
     assert [event.type for event in events] == ["started", "stdout", "stderr", "value", "finished"]
@@ -113,7 +113,7 @@ def test_a_stream_tells_everything_in_order(twin, session):
     assert (stream.result.value, stream.result.stdout, stream.result.stderr) == ("42", "out\n", "err\n")
 
 
-def test_events_come_while_the_code_runs(twin, session):
+def test_events_arrive_while_the_code_runs(twin, session):
     """The code waits for a file that only arrives after its first words were seen."""
     code = "print('ready', flush=True)\nimport os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n'went'"
     stream = session.stream(code, timeout=20)
@@ -123,7 +123,7 @@ def test_events_come_while_the_code_runs(twin, session):
     assert stream.result.value == "'went'"
 
 
-def test_callbacks_are_called_as_it_happens(session, wait):
+def test_callbacks_are_called_during_the_run(session, wait):
     seen = []
     result = wait(
         session.run(
@@ -137,7 +137,7 @@ def test_callbacks_are_called_as_it_happens(session, wait):
     assert (result.value, result.stdout) == ("'c'", "a\n")
 
 
-def test_an_exception_of_a_callback_is_the_callers_and_ends_the_run(session, wait):
+def test_exception_in_a_callback_is_raised_and_ends_the_run(session, wait):
     def fail(text):
         raise LookupError("mine")
 
@@ -162,7 +162,7 @@ def test_input_is_answered_after_an_event(twin, session):
     assert stream.result.value == "'said'"
 
 
-def test_a_run_may_be_started_and_looked_at_later(twin, session, wait):
+def test_started_run_can_be_queried_later(twin, session, wait):
     run = wait(session.start("print('one')\n2"))
     result = wait(run.result())
     assert (result.id, result.value, result.stdout) == (run.id, "2", "one\n")

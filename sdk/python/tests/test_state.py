@@ -8,7 +8,7 @@ import pytest
 import cella
 
 
-def test_named_checkpoints(session, wait):
+def test_named_checkpoints_roll_back(session, wait):
     wait(session.run("x = 1"))
     wait(session.checkpoint("one"))
     wait(session.run("x = 2"))
@@ -29,7 +29,7 @@ def test_reset_forgets_variables_and_keeps_files(session, wait):
     assert wait(session.download("kept")) == b"file"
 
 
-def test_complete_and_inspect(session, wait):
+def test_complete_and_inspect_answer(session, wait):
     wait(session.run("größe_one = 1; größe_two = 2"))
     answer = wait(session.complete("größe_"))
     assert (answer["matches"], answer["start"], answer["end"]) == (["größe_one", "größe_two"], 0, 6)
@@ -38,7 +38,7 @@ def test_complete_and_inspect(session, wait):
     assert answer["found"] and "number of items" in answer["text"]
 
 
-def test_what_a_session_supports_is_known_before_and_after_it_opens(open_session, wait):
+def test_supports_answers_before_and_after_opening(open_session, wait):
     sandbox, local = open_session(), open_session(cella.LocalExecutor())
     for _ in range(2):
         assert sandbox.supports("state") and sandbox.supports("files") and not sandbox.supports("flying")
@@ -48,14 +48,14 @@ def test_what_a_session_supports_is_known_before_and_after_it_opens(open_session
     assert (sandbox.executor, local.executor) == ("sandbox", "local")
 
 
-def test_what_an_executor_cannot_do_is_refused_in_words(open_session, wait):
+def test_unsupported_operation_is_refused_with_a_message(open_session, wait):
     local = open_session(cella.LocalExecutor())
     with pytest.raises(cella.CellaError):
         wait(local.checkpoint("a"))
     assert wait(local.run("print(1)")).stdout == "1\n"
 
 
-def test_files_go_up_and_down(session, wait, tmp_path):
+def test_files_are_uploaded_and_downloaded(session, wait, tmp_path):
     content = bytes(range(256)) * 1000
     (tmp_path / "source").write_bytes(content)
     wait(session.upload("some dir/ü & ?.bin", tmp_path / "source"))
@@ -81,12 +81,12 @@ def test_files_are_listed_and_removed(session, wait):
     assert wait(session.files.list()) == []
 
 
-def test_a_list_of_many_files_is_whole(session, wait):
+def test_list_of_many_files_is_complete(session, wait):
     wait(session.run("for i in range(2500): open(f'f{i:04}', 'w').close()"))
     assert [entry.name for entry in wait(session.files.list())] == [f"f{i:04}" for i in range(2500)]
 
 
-def test_archives(session, wait, tmp_path):
+def test_archives_are_uploaded_and_downloaded(session, wait, tmp_path):
     wait(session.upload("d/x", "content"))
     wait(session.files.download_archive(tmp_path / "w.tar"))
     with tarfile.open(tmp_path / "w.tar") as archive:
@@ -97,20 +97,20 @@ def test_archives(session, wait, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "a/../../b"])
-def test_no_path_leads_out_of_the_workspace(session, wait, path):
+def test_paths_cannot_leave_the_workspace(session, wait, path):
     with pytest.raises(cella.CellaError):
         wait(session.upload(path, b"x"))
     with pytest.raises(cella.CellaError):
         wait(session.download(path))
 
 
-def test_a_download_that_fails_leaves_nothing(session, wait, tmp_path):
+def test_failed_download_leaves_nothing(session, wait, tmp_path):
     with pytest.raises(cella.NotFound):
         wait(session.files.download_to("missing", tmp_path / "x"))
     assert os.listdir(tmp_path) == []
 
 
-def test_a_large_file(session, wait, tmp_path):
+def test_large_file_round_trips(session, wait, tmp_path):
     size = 40 << 20
     (tmp_path / "large").write_bytes(os.urandom(1 << 20) * 40)
     wait(session.upload("large", tmp_path / "large"))

@@ -11,6 +11,7 @@ import pytest
 import cella
 import cella.sync
 from children import Child
+from serving import TOKEN, serving
 from support.leftovers import processes_with
 from support.running import wait_until
 
@@ -23,7 +24,7 @@ def spinning(token):
     return SPIN.format(token=token)
 
 
-def test_a_cancelled_task_kills_the_run_and_keeps_the_session(token):
+def test_cancelled_task_kills_the_run_and_keeps_the_session(token):
     async def main():
         async with cella.Session() as session:
             await session.run("x = 41")
@@ -42,7 +43,7 @@ def test_a_cancelled_task_kills_the_run_and_keeps_the_session(token):
     asyncio.run(main())
 
 
-def test_a_wait_that_takes_too_long_kills_the_run(token):
+def test_wait_for_timeout_kills_the_run(token):
     async def main():
         async with cella.Session() as session:
             await session.run("x = 41")
@@ -54,7 +55,7 @@ def test_a_wait_that_takes_too_long_kills_the_run(token):
     asyncio.run(main())
 
 
-def test_a_cancelled_stream_kills_the_run_and_keeps_the_session():
+def test_cancelled_stream_kills_the_run_and_keeps_the_session():
     async def main():
         async with cella.Session() as session:
             await session.run("x = 41")
@@ -98,7 +99,7 @@ def in_thread(work):
     return answer
 
 
-def test_cancel_from_another_thread(open_session, wait, twin):
+def test_cancel_works_from_another_thread(open_session, wait, twin):
     session = open_session()
     wait(session.run("x = 41"))
     on = threading.Event()
@@ -116,7 +117,7 @@ def test_cancel_from_another_thread(open_session, wait, twin):
     assert wait(session.run("'alive'")).value == "'alive'"
 
 
-def test_cancel_ends_also_runs_that_wait(session, wait):
+def test_cancel_ends_queued_runs(session, wait):
     runs = [wait(session.start(FOREVER)) for _ in range(4)]
     assert wait(session.cancel()) == 4
     assert [wait(run.result()).status for run in runs] == ["cancelled"] * 4
@@ -124,7 +125,7 @@ def test_cancel_ends_also_runs_that_wait(session, wait):
     assert wait(session.run("1")).ok
 
 
-def test_a_stream_that_is_cancelled_before_its_turn_has_a_result():
+def test_cancelled_queued_stream_has_a_result():
     async def main():
         async with cella.Session() as session:
             first = await session.start(FOREVER)
@@ -185,7 +186,7 @@ def test_ctrl_c_interrupts_the_run_and_the_session_is_kept(how, token):
     assert wait_until(lambda: not processes_with(token), 5)
 
 
-def test_ctrl_c_for_code_that_does_not_listen_still_ends_soon(token):
+def test_ctrl_c_ends_code_that_ignores_sigint(token):
     code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + spinning(token)
     with Child(CTRL_C % (code, "")) as child:
         assert wait_until(lambda: processes_with("while True: pass\0" + token), 20), child.describe()
@@ -196,7 +197,7 @@ def test_ctrl_c_for_code_that_does_not_listen_still_ends_soon(token):
         assert child.finish() == 0, child.describe()
 
 
-def test_a_session_that_is_closed_says_so(twin, wait):
+def test_closed_session_raises_session_closed(twin, wait):
     session = twin.api.Session()
     wait(session.run("1"))
     twin.close(session)
@@ -205,7 +206,7 @@ def test_a_session_that_is_closed_says_so(twin, wait):
         wait(session.run("1"))
 
 
-def test_closing_ends_what_runs(twin, wait, token):
+def test_closing_a_session_ends_its_runs(twin, wait, token):
     session = twin.api.Session()
     wait(session.start(spinning(token)))
     assert wait_until(lambda: processes_with(token), 10)
@@ -213,9 +214,96 @@ def test_closing_ends_what_runs(twin, wait, token):
     assert wait_until(lambda: not processes_with(token), 5)
 
 
-def test_a_session_that_ended_by_its_own_limit_says_so(open_session, wait):
+def test_session_ended_by_its_timeout_reports_the_reason(open_session, wait):
     session = open_session(cella.SandboxExecutor(idle_timeout="1500ms"))
     wait(session.run("1"))
     assert wait_until(lambda: wait(session.client.get_session(session.id))["status"] == "closed", 10)
     with pytest.raises(cella.SessionClosed, match="ended"):
         wait(session.run("1"))
+
+
+def test_break_out_of_a_stream_cancels_the_run(open_session, twin, wait):
+    session = open_session()
+
+    def leave():
+        for event in twin.each(session.stream(FOREVER)):
+            if event.type == "stdout":
+                break
+
+    leave()
+    start = time.monotonic()
+    assert wait(session.run("'next'")).value == "'next'"
+    assert time.monotonic() - start < 10
+
+
+@pytest.fixture
+def stopped_server(own_places, monkeypatch):
+    """Of this test alone: it answers nothing until the test ends."""
+    from cella import _private_server as private
+    from cella._async import exchange
+    from cella._sync import exchange as blocking
+
+    for module in (exchange, blocking):
+        monkeypatch.setattr(module, "_PROBE", 0.5)
+        monkeypatch.setattr(module, "_INTERRUPT_GRACE", 0.5)
+    monkeypatch.setattr(private, "_current", None)
+    stopped = []
+
+    def stop():
+        stopped.append(private._current._pid)
+        os.kill(stopped[0], signal.SIGSTOP)
+
+    yield stop
+    os.kill(stopped[0], signal.SIGCONT)
+    private.stop()
+
+
+def test_stopped_server_is_noticed_within_the_deadline(stopped_server, twin, wait):
+    session = twin.api.Session()
+    wait(session.run("1"))
+    stopped_server()
+    start = time.monotonic()
+    with pytest.raises(cella.ConnectionFailed, match="did not answer in time"):
+        wait(session.run("1", timeout=1))
+    assert time.monotonic() - start < 15
+
+
+def test_ctrl_c_is_bounded_when_the_server_is_stopped(stopped_server):
+    session = cella.sync.Session()
+    session.run("1")
+    stopped_server()
+    main = threading.main_thread().ident
+    timer = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        session.run("1", timeout=60)
+    assert time.monotonic() - start < 10
+    timer.join()
+
+
+def test_long_run_survives_the_question_whether_the_server_answers(open_session, twin, wait, monkeypatch):
+    import importlib
+
+    module = importlib.import_module(f"cella._{twin.name}.client")
+    monkeypatch.setattr(module, "PATIENCE", 0.2)
+    monkeypatch.setattr(module, "_SHORT", 0.1)
+    session = open_session()
+    assert wait(session.run("import time; time.sleep(1.5); 'slept'", timeout=60)).value == "'slept'"
+
+
+def test_retries_of_a_busy_server_are_visible_and_bounded(twin, wait, monkeypatch, caplog):
+    import importlib
+
+    monkeypatch.setattr(importlib.import_module(f"cella._{twin.name}.client"), "BUSY_BOUND", 1.5)
+    with serving("[sessions]\nmax_sessions = 1\n") as server:
+        client = twin.api.Client(server.url, TOKEN)
+        first = twin.api.Session(client=client)
+        wait(first.open())
+        start = time.monotonic()
+        with pytest.raises(cella.ServerBusy):
+            wait(twin.api.Session(client=client).open())
+        assert time.monotonic() - start < 10
+        assert "trying again" in caplog.text
+        twin.close(first)
+        twin.close(client)

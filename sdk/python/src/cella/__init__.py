@@ -16,13 +16,18 @@ if TYPE_CHECKING:
     from cella._async.client import Client
     from cella._async.session import Session
     from cella._async.stream import Run, RunStream
+    from cella._container import ContainerConfig, ContainerExecutor
     from cella.config import (
         Executor,
+        InProcessConfig,
+        InProcessExecutor,
         LocalConfig,
         LocalExecutor,
         Mount,
         SandboxConfig,
         SandboxExecutor,
+        SubprocessConfig,
+        SubprocessExecutor,
     )
     from cella.errors import (
         ApiError,
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
         CellaError,
         Conflict,
         ConnectionFailed,
+        DepsDisabledError,
+        DepsError,
         ForkedError,
         IncompatibleServer,
         InvalidRequest,
@@ -42,30 +49,38 @@ if TYPE_CHECKING:
         ServerStartError,
         SessionClosed,
         TooLarge,
+        Unsupported,
     )
-    from cella.result import Event, FileChange, Output, Result, RunError, Usage
+    from cella.result import Event, FileChange, Output, Result, RunError, Text, Usage
 
 _PLACES = {
     "cella._async.batch": ("BatchItem", "run_batch"),
+    "cella._container": ("ContainerConfig", "ContainerExecutor"),
     "cella._async.client": ("Client",),
     "cella._async.session": ("Session",),
     "cella._async.stream": ("Run", "RunStream"),
-    "cella.config": ("Executor", "LocalConfig", "LocalExecutor", "Mount", "SandboxConfig", "SandboxExecutor"),
-    "cella.errors": (
-        "ApiError", "AuthenticationError", "CellaError", "Conflict", "ConnectionFailed", "ForkedError",
-        "IncompatibleServer", "InvalidRequest", "NotAllowed", "NotFound", "ProgramNotFound", "ProtocolError",
-        "ServerBusy", "ServerDied", "ServerStartError", "SessionClosed", "TooLarge",
+    "cella.config": (
+        "Executor", "InProcessConfig", "InProcessExecutor", "LocalConfig", "LocalExecutor", "Mount", "SandboxConfig",
+        "SandboxExecutor", "SubprocessConfig", "SubprocessExecutor",
     ),
-    "cella.result": ("Event", "FileChange", "Output", "Result", "RunError", "Usage"),
+    "cella.errors": (
+        "ApiError", "AuthenticationError", "CellaError", "Conflict", "ConnectionFailed", "DepsDisabledError",
+        "DepsError", "ForkedError", "IncompatibleServer", "InvalidRequest", "NotAllowed", "NotFound",
+        "ProgramNotFound", "ProtocolError", "ServerBusy", "ServerDied", "ServerStartError", "SessionClosed",
+        "TooLarge", "Unsupported",
+    ),
+    "cella.result": ("Event", "FileChange", "Output", "Result", "RunError", "Text", "Usage"),
 }
 _WHERE = {name: module for module, names in _PLACES.items() for name in names}
 
 __all__ = [
-    "ApiError", "AuthenticationError", "BatchItem", "CellaError", "Client", "Conflict", "ConnectionFailed", "Event",
-    "Executor", "FileChange", "ForkedError", "IncompatibleServer", "InvalidRequest", "LocalConfig", "LocalExecutor",
-    "Mount", "NotAllowed", "NotFound", "Output", "ProgramNotFound", "ProtocolError", "Result", "Run", "RunError",
-    "RunStream", "SandboxConfig", "SandboxExecutor", "ServerBusy", "ServerDied", "ServerStartError", "Session",
-    "SessionClosed", "TooLarge", "Usage", "__version__", "run_batch",
+    "ApiError", "AuthenticationError", "BatchItem", "CellaError", "Client", "Conflict", "ConnectionFailed",
+    "ContainerConfig", "ContainerExecutor", "DepsDisabledError", "DepsError", "Event", "Executor", "FileChange",
+    "ForkedError", "InProcessConfig", "InProcessExecutor", "IncompatibleServer", "InvalidRequest", "LocalConfig",
+    "LocalExecutor", "Mount", "NotAllowed", "NotFound", "Output", "ProgramNotFound", "ProtocolError", "Result", "Run",
+    "RunError", "RunStream", "SandboxConfig", "SandboxExecutor", "ServerBusy", "ServerDied", "ServerStartError",
+    "Session", "SessionClosed", "SubprocessConfig", "SubprocessExecutor", "Text", "TooLarge", "Unsupported", "Usage",
+    "__version__", "run_batch",
 ]
 
 

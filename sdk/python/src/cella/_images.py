@@ -42,6 +42,23 @@ def _picture(output: Output) -> Union[tuple[str, bytes], None]:
     return None
 
 
+def name_of_picture(output: Output) -> str:
+    """`[image/png 640x480]`; nothing if it is no picture."""
+    mime = next((mime for mime in _KINDS if mime in output.mime), None)
+    if mime is None:
+        return ""
+    try:
+        data = binascii.a2b_base64(output.mime[mime][:64]) if mime not in _TEXTS else b""
+    except ValueError:
+        data = b""
+    size = ""
+    if mime == "image/png" and data[:4] == b"\x89PNG" and len(data) >= 24:
+        size = f" {int.from_bytes(data[16:20], 'big')}x{int.from_bytes(data[20:24], 'big')}"
+    elif mime == "image/gif" and data[:3] == b"GIF" and len(data) >= 10:
+        size = f" {int.from_bytes(data[6:8], 'little')}x{int.from_bytes(data[8:10], 'little')}"
+    return f"[{mime}{size}]"
+
+
 def save_images(result: Result, directory: Union[str, os.PathLike[str]]) -> list[str]:
     """Names are ours alone (run and number), never the guest's."""
     os.makedirs(directory, exist_ok=True)

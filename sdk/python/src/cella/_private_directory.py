@@ -1,6 +1,7 @@
-"""The directory of a private server: its socket, configuration and state. Only its user can look into it.
+"""The directories of a private server, which only its user can look into: one for its socket and configuration, and one
+for its state and what runs have written, which may need more room than /dev/shm has (64 MB in a container).
 
-It is removed with the server. One whose process was killed is found by its lock, which the kernel released, and
+They are removed with the server. One whose process was killed is found by its lock, which the kernel released, and
 removed by the next server of the same user.
 """
 
@@ -28,9 +29,10 @@ def _prefix() -> str:
     return f"cella-py-{os.geteuid()}-"
 
 
-def _candidates() -> Iterator[str]:
-    """Where sockets belong first, then where temporary files do."""
-    for path in (os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm", os.environ.get("TMPDIR"), "/tmp", "/var/tmp"):
+def _candidates(is_state: bool) -> Iterator[str]:
+    """Where sockets belong first, then where temporary files do; for the state the other way round."""
+    runtime, files = (os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm"), (os.environ.get("TMPDIR"), "/tmp", "/var/tmp")
+    for path in (*files, *runtime) if is_state else (*runtime, *files):
         if path and os.path.isabs(path):
             yield os.path.normpath(path)
 
@@ -57,10 +59,10 @@ def _quietly(work: Callable[[str], None], path: str) -> None:
 
 
 class PrivateDirectory:
-    """Made at birth, 0700, with a name that fits into the address of a socket."""
+    """Made at birth, 0700; unless it is for the state, with a name that fits into the address of a socket."""
 
-    def __init__(self) -> None:
-        self.path = self._make()
+    def __init__(self, is_state: bool = False) -> None:
+        self.path = self._make(is_state)
         self._lock = os.open(os.path.join(self.path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
 
@@ -68,11 +70,11 @@ class PrivateDirectory:
         return f"{self.path}/{name}"
 
     @staticmethod
-    def _make() -> str:
+    def _make(is_state: bool) -> str:
         refused = []
-        for parent in _candidates():
+        for parent in _candidates(is_state):
             name = f"{parent}/{_prefix()}{os.urandom(5).hex()}"
-            if len(os.fsencode(name)) + len("/s") > _MAX_SOCKET_PATH:
+            if not is_state and len(os.fsencode(name)) + len("/s") > _MAX_SOCKET_PATH:
                 refused.append(f"{parent}: too long for the address of a socket")
                 continue
             try:

@@ -1,5 +1,8 @@
 """The server of this process: started on first use, on a Unix socket that only this user can reach.
 
+A guest of a jail that this user started has the user's uid, so every request also needs a secret. The server reads it
+from its standard input; it is in no file, argument or environment variable, and the server keeps only its hash.
+
 It ends with the process, however that ends. A child made by fork has none until it uses one, which is then its own.
 Imports are few: the server starts while the rest of the package is still being loaded.
 """
@@ -21,7 +24,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Optional
 
-START_BOUND = 20.0
 _STOP_BOUND = 5.0
 _LAST_WORDS = 4096
 # Of one session in the server: 17, its connections, and two for each of a few named checkpoints.
@@ -54,14 +56,14 @@ def _most_sessions() -> int:
     return 8192 if most < 0 else max(8, min(8192, (most - 512) // _DESCRIPTORS))
 
 
-def _configuration(directory: str) -> str:
+def _configuration(directory: str, state: str) -> str:
     """Whoever can reach this server is its user: it allows what that user may do anyway."""
     policy = "\n".join(f"{key} = {_quoted(value)}" for key, value in _default_python().items())
     return f"""\
 [server]
 listen = [{_quoted(f"unix:{directory}/s")}]
-state_dir = {_quoted(f"{directory}/state")}
-runtime_dir = {_quoted(f"{directory}/run")}
+state_dir = {_quoted(f"{state}/state")}
+runtime_dir = {_quoted(f"{state}/run")}
 max_body = "1g"
 max_connections = 8192
 drain_grace = "1ms"
@@ -73,7 +75,7 @@ max_lifetime = "365d"
 [policy]
 {policy}
 [allow]
-executors = ["sandbox", "local"]
+executors = ["sandbox", "local", "subprocess", "container"]
 network_host = true
 whole_machine = true
 [maxima]
@@ -104,6 +106,19 @@ def _inheritable() -> list[int]:
     return found
 
 
+def _pipe_with(content: bytes) -> int:
+    """A pipe to read this from, and then its end."""
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, content)  # fewer bytes than every pipe has room for
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    return reading
+
+
 class PrivateServer:
     """A server process, known by a pidfd. Safe to use from any thread."""
 
@@ -114,10 +129,16 @@ class PrivateServer:
         self._words = b""
         self._end: Optional[str] = None
         self._lock = allocate_lock()
+        self.token = os.urandom(32).hex()
         self._directory = PrivateDirectory()
+        try:
+            self._state = PrivateDirectory(is_state=True)
+        except BaseException:
+            self._directory.remove()
+            raise
         self.socket = self._directory / "s"
         try:
-            config = self._directory.write("cella.toml", _configuration(self._directory.path))
+            config = self._directory.write("cella.toml", _configuration(self._directory.path, self._state.path))
             self._stderr, self._pid = self._spawn(program, config)
             try:
                 self._pidfd = os.pidfd_open(self._pid)
@@ -125,26 +146,32 @@ class PrivateServer:
                 os.close(self._stderr)
                 raise
         except OSError as error:
-            self._directory.remove()
+            self._remove()
             raise ServerStartError(f"the private server cannot be started with {program}: {error}") from error
         except BaseException:
-            self._directory.remove()
+            self._remove()
             raise
+
+    def _remove(self) -> None:
+        self._directory.remove()
+        self._state.remove()
 
     def _spawn(self, program: str, config: str) -> tuple[int, int]:
         reading, writing = os.pipe()
+        tokens = -1
         try:
             # Words that nobody takes are lost; they must never hold the server up.
             os.set_blocking(reading, False)
             os.set_blocking(writing, False)
+            tokens = _pipe_with(f"local:{self.token}\n".encode())
             actions: list[tuple[object, ...]] = [
-                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, tokens, 0),
                 (os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0),
                 (os.POSIX_SPAWN_DUP2, writing, 2),
                 *((os.POSIX_SPAWN_CLOSE, descriptor) for descriptor in _inheritable()),
             ]
             environment = {key: value for key, value in os.environ.items() if key not in _NOT_INHERITED}
-            words = [program, "serve", "--config", config, "--exit-with", str(os.getpid())]
+            words = [program, "serve", "--config", config, "--exit-with", str(os.getpid()), "--token-fd", "0"]
             # A session of its own: a terminal's Ctrl-C is for its user's code.
             pid = os.posix_spawn(
                 program, words, environment, file_actions=actions, setsid=True, setsigmask=()
@@ -154,6 +181,8 @@ class PrivateServer:
             raise
         finally:
             os.close(writing)
+            if tokens >= 0:
+                os.close(tokens)
         return reading, pid
 
     def descriptors(self) -> tuple[int, int]:
@@ -171,7 +200,8 @@ class PrivateServer:
                 if not said:
                     return
                 if not self.ready and _READY.encode() in self._words[-64:] + said:
-                    sweep(os.path.dirname(self._directory.path))
+                    for parent in {os.path.dirname(each.path) for each in (self._directory, self._state)}:
+                        sweep(parent)
                     self.ready = True
                 self._words = (self._words + said)[-_LAST_WORDS:]
 
@@ -222,7 +252,7 @@ class PrivateServer:
                 self._has_ended(_STOP_BOUND)
             self.died()
         self._close()
-        self._directory.remove()
+        self._remove()
 
     def _signal(self, number: int) -> None:
         from signal import pidfd_send_signal
@@ -243,8 +273,10 @@ class PrivateServer:
         """In a child made by fork: everything of it is the parent's."""
         self._lock = allocate_lock()
         self._end = "the private server belongs to the parent process"
+        self.token = ""
         self._close()
         self._directory.disown()
+        self._state.disown()
 
 
 _current: Optional[PrivateServer] = None

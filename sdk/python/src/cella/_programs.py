@@ -29,14 +29,26 @@ def _is_binary(path: str) -> bool:
 
 def _on_path() -> Optional[str]:
     for directory in os.get_exec_path():
+        if not os.path.isabs(directory):
+            continue  # below the current directory, where a guest may have left a program
         path = os.path.join(directory, "cella")
         if _is_program(path) and _is_binary(path):
             return os.path.abspath(path)
     return None
 
 
+def check_platform() -> None:
+    """Raises ProgramNotFound where there are no programs, before anything is imported that only Linux has."""
+    if sys.platform != "linux":
+        raise ProgramNotFound(
+            f"the cella program runs on Linux, not on {sys.platform}: give Session the url= of a server on Linux, "
+            "or use InProcessExecutor for code that you trust"
+        )
+
+
 def find_program() -> str:
     """The absolute path of the program."""
+    check_platform()
     named = os.environ.get("CELLA_BIN")
     if named:
         if _is_program(named):
@@ -48,8 +60,6 @@ def find_program() -> str:
     if found:
         return found
     machine = os.uname().machine
-    if sys.platform != "linux":
-        raise ProgramNotFound(f"Cella runs on Linux only, not on {sys.platform}: give Session a url= of a server there")
     raise ProgramNotFound(
         f"there is no cella program for this {machine} machine: install a wheel that carries it (x86-64, arm64), put "
         "cella on PATH, or name it in CELLA_BIN"

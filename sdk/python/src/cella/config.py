@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Optional, Union
+from typing import Any, Callable, ClassVar, Optional, Union
 
 Size = Union[int, str]
 Duration = Union[int, float, str]
@@ -38,12 +39,13 @@ def _interpreter(path: str) -> dict[str, str]:
 
 
 class _Config:
-    """What both configurations share: they become JSON and a policy of the server."""
+    """What all configurations share: they become JSON and a policy of the server."""
 
     executor: ClassVar[str]
     # The server's words for our fields: a name, or a name below "limits".
     _WORDS: ClassVar[dict[str, str]] = {
         "default_timeout": "limits.timeout",
+        "timeout": "limits.timeout",
         "memory_limit": "limits.memory",
         "cpu_quota": "limits.cpus",
         "pids_limit": "limits.pids",
@@ -54,6 +56,16 @@ class _Config:
         "python_version": "python",
         "venv_dir": "venv",
         "work_dir": "workdir",
+        "image": "container.image",
+        "pull": "container.pull",
+        "mode": "container.mode",
+        "container_name": "container.name",
+        "runtime": "container.runtime",
+        "engine": "container.engine",
+        "auth_token": "container.auth_token",
+        "auth_disabled": "container.auth_disabled",
+        "read_only": "container.read_only",
+        "bind_dir": "container.bind_dir",
     }
     _PATHS: ClassVar[frozenset[str]] = frozenset({"venv_dir", "work_dir", "rootfs"})
 
@@ -75,8 +87,9 @@ class _Config:
         values = dict(document)
         if values.get("mounts") is not None:
             values["mounts"] = tuple(each if isinstance(each, Mount) else Mount(**each) for each in values["mounts"])
-        if values.get("preload") is not None:
-            values["preload"] = tuple(values["preload"])
+        for name in ("preload", "deps"):
+            if values.get(name) is not None:
+                values[name] = tuple(values[name])
         return cls(**values)
 
     @classmethod
@@ -86,22 +99,17 @@ class _Config:
     def policy(self, local: bool) -> dict[str, Any]:
         """The policy document of the server. `local`: it is on this machine, and knows this process's paths."""
         document: dict[str, Any] = {"executor": self.executor}
-        limits: dict[str, Any] = {}
         for each in fields(self):  # type: ignore[arg-type]
             value = getattr(self, each.name)
             if value is None or value in ((), {}) or each.name == "network_disabled":
                 continue
             if each.name in self._PATHS:
                 value = _host_path(value, local)
-            word = self._WORDS.get(each.name, each.name)
-            if word.startswith("limits."):
-                limits[word[len("limits.") :]] = value
-            elif each.name == "mounts":
-                document[word] = [mount.document(local) for mount in value]
-            else:
-                document[word] = list(value) if isinstance(value, tuple) else value
-        if limits:
-            document["limits"] = limits
+            if each.name == "mounts":
+                value = [mount.document(local) for mount in value]
+            *above, word = self._WORDS.get(each.name, each.name).split(".")
+            group = document.setdefault(above[0], {}) if above else document
+            group[word] = list(value) if isinstance(value, tuple) else value
         if local and os.path.isabs(document.get("python", "")):
             document.update(_interpreter(document.pop("python")))
         return document
@@ -128,6 +136,9 @@ class SandboxConfig(_Config):
     open_files_limit: Optional[int] = None
     network_disabled: bool = True
     preload: tuple[str, ...] = ()
+    deps: tuple[str, ...] = ()  # packages that session.deps.sync() installs
+    deps_file: Optional[str] = None  # a requirements.txt with more of them
+    allow_runtime_deps: Optional[bool] = None  # whether the session may add and remove packages
     env: dict[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     work_dir: Optional[str] = None
@@ -143,6 +154,8 @@ class SandboxConfig(_Config):
     def policy(self, local: bool) -> dict[str, Any]:
         document = super().policy(local)
         document["network"] = "none" if self.network_disabled else "host"
+        if (file := document.pop("deps_file", None)) is not None:
+            document["deps"] = [*document.get("deps", []), *_requirements(file)]
         return document
 
 
@@ -172,13 +185,78 @@ class LocalConfig(_Config):
         _settle(self)
 
 
+@dataclass(frozen=True)
+class SubprocessConfig(_Config):
+    """A Jupyter kernel of its own for each session, with limits and a real kill: ipykernel of the named Python, else of
+    the caller's, or any installed kernel by its name. It has the caller's files and network unless `jail` is set."""
+
+    executor: ClassVar[str] = "subprocess"
+
+    python_version: Optional[str] = None  # "3.12", or the path of an interpreter
+    default_timeout: Optional[Duration] = 120.0
+    venv_dir: Optional[str] = None
+    startup_timeout: Optional[Duration] = 30.0
+    kernel: Optional[str] = None
+    jail: bool = False
+    memory_limit: Optional[Size] = None
+    cpu_quota: Optional[float] = None
+    cpu_time_limit: Optional[Duration] = None
+    pids_limit: Optional[int] = None
+    disk_limit: Optional[Size] = None
+    output_limit: Optional[Size] = None
+    open_files_limit: Optional[int] = None
+    env: dict[str, str] = field(default_factory=dict)
+    work_dir: Optional[str] = None
+    idle_timeout: Optional[Duration] = None
+    max_lifetime: Optional[Duration] = None
+    best_effort: bool = False
+
+    def __post_init__(self) -> None:
+        _settle(self)
+
+
+@dataclass(frozen=True)
+class InProcessConfig(_Config):
+    """The caller's own process and interpreter: fastest, and no isolation. For code that is trusted."""
+
+    executor: ClassVar[str] = "inprocess"
+
+    default_timeout: Optional[Duration] = 30.0
+    allow_runtime_deps: bool = True  # whether the code may install packages, once this executor can: it cannot yet
+    deps: tuple[str, ...] = ()  # requirements of the code: refused until then
+    deps_file: Optional[str] = None  # a requirements.txt, for the same
+    value_of: Optional[Callable[[Any], str]] = None  # the text of a value; None: its repr()
+
+    def __post_init__(self) -> None:
+        _settle(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        if self.value_of is not None:
+            raise TypeError("an InProcessConfig with value_of is no document: it holds a function")
+        return super().to_dict()
+
+    def policy(self, local: bool) -> dict[str, Any]:
+        """For a server that allows it."""
+        document: dict[str, Any] = {"executor": self.executor}
+        if self.default_timeout is not None:
+            document["limits"] = {"timeout": self.default_timeout}
+        return document
+
+
+def _requirements(path: str) -> list[str]:
+    """The requirements of a file, without comments. What is none is refused by the server."""
+    with open(path, encoding="utf-8") as file:
+        lines = (re.sub(r"(^|\s)#.*", "", line).strip() for line in file)
+        return [line for line in lines if line]
+
+
 def _settle(config: Any) -> None:
     """Paths may be given as os.PathLike, and lists where tuples are kept."""
-    for name in ("venv_dir", "work_dir", "rootfs", "python_version"):
+    for name in ("venv_dir", "work_dir", "bind_dir", "rootfs", "python_version", "deps_file"):
         value = getattr(config, name, None)
         if isinstance(value, os.PathLike):
             object.__setattr__(config, name, os.fspath(value))
-    for name in ("preload", "mounts"):
+    for name in ("preload", "mounts", "deps"):
         value = getattr(config, name, None)
         if isinstance(value, str):
             raise TypeError(f"{name} is a sequence, not a text")
@@ -190,6 +268,7 @@ class Executor:
     """Where code runs: `SandboxExecutor(SandboxConfig(...))`, or its fields: `SandboxExecutor(pids_limit=9)`."""
 
     _CONFIG: ClassVar[type]
+    is_inprocess: ClassVar[bool] = False
     config: Any
 
     def __init__(self, config: Any = None, **fields: Any) -> None:
@@ -224,3 +303,25 @@ class LocalExecutor(Executor):
 
     _CONFIG = LocalConfig
     config: LocalConfig
+
+
+class SubprocessExecutor(Executor):
+    """A Jupyter kernel for each session."""
+
+    _CONFIG = SubprocessConfig
+    config: SubprocessConfig
+
+
+class InProcessExecutor(Executor):
+    """The caller's own process: a thread for each session."""
+
+    _CONFIG = InProcessConfig
+    is_inprocess = True
+    config: InProcessConfig
+
+
+def check_executor(executor: object) -> None:
+    """Raises TypeError for what is no executor."""
+    if not isinstance(executor, Executor):
+        found = f"the class {executor.__name__}" if isinstance(executor, type) else repr(executor)
+        raise TypeError(f"executor={found}: must be an executor, such as SandboxExecutor() or LocalExecutor()")

@@ -78,8 +78,20 @@ class NotFound(ApiError):
     """404: no such session, run, file or checkpoint, or another client's."""
 
 
+class DepsError(ApiError):
+    """Packages could not be installed or removed; the message has the reason. The session is as it was."""
+
+
+class DepsDisabledError(DepsError):
+    """This session's packages are locked."""
+
+
 class Conflict(ApiError):
     """409: not in this state, or not with this executor."""
+
+
+class Unsupported(Conflict):
+    """409: what this session's executor cannot do, whatever its state; ask `session.supports` first."""
 
 
 class TooLarge(ApiError):
@@ -105,4 +117,10 @@ _KINDS = {
 def api_error(status: int, code: str, message: str, hint: str = "", retry_after: Optional[float] = None) -> CellaError:
     if code == "session_ended":
         return SessionClosed(message)
+    if code == "unsupported":
+        return Unsupported(status, code, message, hint, retry_after)
+    if code == "deps_disabled":
+        return DepsDisabledError(status, code, message, hint, retry_after)
+    if code.startswith("deps_"):
+        return DepsError(status, code, message, hint, retry_after)
     return _KINDS.get(status, ApiError)(status, code, message, hint, retry_after)

@@ -46,6 +46,12 @@ class Output:
         content = self.mime.get(mime)
         return None if content is None else decoded(mime, content)
 
+    def __str__(self) -> str:
+        """As a terminal would show it: its text, or the name and the size of a picture."""
+        from cella._images import name_of_picture
+
+        return name_of_picture(self) or self.text or f"[{', '.join(sorted(self.mime))}]"
+
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         from cella._notebook import bundle_of_output
 
@@ -53,6 +59,22 @@ class Output:
 
     def __repr__(self) -> str:
         return f"Output({', '.join(sorted(self.mime))})"
+
+
+class Text:
+    """What was written to `stream`, `stdout` or `stderr`, between two displays."""
+
+    __slots__ = ("stream", "text")
+
+    def __init__(self, stream: str, text: str) -> None:
+        self.stream = stream
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Text({self.stream!r}, {_short(repr(self.text))})"
 
 
 class FileChange:
@@ -136,6 +158,16 @@ class Result:
         return [Output(each) for each in self.document.get("outputs") or ()]
 
     @property
+    def items(self) -> list[Union[Text, Output]]:
+        """Texts and displays in the order in which the code emitted them, where the executor knows it; else standard
+        output, standard error, and the displays."""
+        outputs, items = self.outputs, self.document.get("items")
+        if items is None:
+            texts = [Text("stdout", self.stdout), Text("stderr", self.stderr)]
+            return [*(text for text in texts if text.text), *outputs]
+        return [Text(each["stream"], each["text"]) if "text" in each else outputs[each["output"]] for each in items]
+
+    @property
     def error(self) -> Optional[RunError]:
         error = self.document.get("error")
         return RunError(error) if error else None
@@ -163,6 +195,11 @@ class Result:
         """`kept`, `rolled_back` (to before this run; when the run ended well, to before the one before it), `lost` or
         `none`."""
         return self.document.get("state") or "none"
+
+    @property
+    def still_running(self) -> bool:
+        """True: the code could not be stopped, and goes on in a thread that its session has given up."""
+        return self.document.get("still_running") is True
 
     @property
     def checkpoint(self) -> str:
@@ -201,13 +238,13 @@ class Result:
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        """As a terminal would show it: what was printed, then the value or the traceback."""
-        parts = [self.stdout, self.stderr]
+        """As a terminal would show it: what was printed and displayed, then the value or the traceback."""
+        parts = [str(item) for item in self.items]
         error = self.error
         if error is not None:
             parts.append(error.traceback or str(error))
-        elif self.value is not None:
-            parts.append(self.value)
+        elif self.value is not None and all(output.text != self.value for output in self.outputs):
+            parts.append(self.value)  # as a rule a value is one of the outputs
         if not self.ok and error is None:
             parts.append(f"[{self.status}, exit code {self.exit_code}]")
         return "\n".join(part[:-1] if part.endswith("\n") else part for part in parts if part)

@@ -32,7 +32,7 @@ def agent(executor: Any, **options: Any) -> CodeExecutorAgent:
     return CodeExecutorAgent("runner", code_executor=executor, approval_func=approve, **options)
 
 
-def test_a_code_executor_agent(lab: Lab) -> None:
+def test_code_executor_agent_runs_code(lab: Lab) -> None:
     async def go() -> str:
         async with lab.make() as executor:
             message = TextMessage(content="```python\nprint(6 * 7)\n```\nand\n```sh\necho end\n```", source="user")
@@ -43,7 +43,7 @@ def test_a_code_executor_agent(lab: Lab) -> None:
     assert asyncio.run(go()) == "42\nend\n"
 
 
-def test_a_writer_and_a_runner_mend_a_mistake(lab: Lab) -> None:
+def test_two_agents_correct_an_error(lab: Lab) -> None:
     script = [
         "```python\nprint(undefined)\n```",
         "Of course:\n```python\nprint(sum(range(10)))\n```",
@@ -62,7 +62,7 @@ def test_a_writer_and_a_runner_mend_a_mistake(lab: Lab) -> None:
     assert "TERMINATE" in texts[-1]
 
 
-def test_an_agent_that_writes_and_runs_its_own_code(lab: Lab) -> None:
+def test_one_agent_writes_and_runs_code(lab: Lab) -> None:
     model = ReplayChatCompletionClient(["```python\nprint('made by a model')\n```", "It printed a line."])
 
     async def go() -> list[CodeExecutionEvent]:
@@ -74,7 +74,7 @@ def test_an_agent_that_writes_and_runs_its_own_code(lab: Lab) -> None:
     assert (event.result.exit_code, event.result.output) == (0, "made by a model\n")
 
 
-def test_an_assistant_with_the_tool(lab: Lab) -> None:
+def test_assistant_agent_uses_the_tool(lab: Lab) -> None:
     call = FunctionCall(id="1", name="CodeExecutor", arguments='{"code": "print(6 * 7)"}')
     usage = RequestUsage(prompt_tokens=0, completion_tokens=0)
     wants = CreateResult(finish_reason="function_calls", content=[call], usage=usage, cached=False)
@@ -94,7 +94,7 @@ def test_an_assistant_with_the_tool(lab: Lab) -> None:
     assert (event.content[0].content, event.content[0].is_error) == ("42\n", False)
 
 
-def test_an_agent_is_written_down_with_its_executor(ours: Lab) -> None:
+def test_agent_component_includes_its_executor(ours: Lab) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         document = CodeExecutorAgent("runner", code_executor=ours.make(timeout=8)).dump_component()

@@ -29,7 +29,7 @@ def load(document: dict[str, Any]) -> Any:
         return CodeExecutor.load_component(document)
 
 
-def test_every_option_comes_back(lab: Lab) -> None:
+def test_every_option_round_trips(lab: Lab) -> None:
     executor = lab.make(timeout=7, functions_module="tools", cleanup_temp_files=False)
     loaded = load(through_json(executor.dump_component()))
     assert type(loaded) is lab.type
@@ -37,7 +37,7 @@ def test_every_option_comes_back(lab: Lab) -> None:
     assert (loaded.functions_module, loaded.cleanup_temp_files) == ("tools", False)
 
 
-def test_the_form_of_what_is_written(lab: Lab) -> None:
+def test_component_has_the_documented_form(lab: Lab) -> None:
     model = lab.make(timeout=7).dump_component()
     assert (model.component_type, model.version, model.component_version) == ("code_executor", 1, 1)
     assert model.label == lab.type.__name__ and model.provider.endswith(f".{lab.type.__name__}")
@@ -46,27 +46,27 @@ def test_the_form_of_what_is_written(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("ours", OURS, indirect=True)
-def test_what_autogen_wrote_can_be_read(ours: Lab) -> None:
+def test_component_of_autogen_loads(ours: Lab) -> None:
     document = through_json(Lab("autogen", ours.work_dir).make(timeout=9).dump_component())
     document["provider"] = f"cella.autogen.{ours.type.__name__}"
     loaded = load(document)
     assert (type(loaded), loaded.timeout, loaded.work_dir) == (ours.type, 9, ours.work_dir)
 
 
-def test_what_ours_wrote_autogen_can_read(local: Lab) -> None:
+def test_component_of_ours_loads_in_autogen(local: Lab) -> None:
     document = through_json(local.make(timeout=9).dump_component())
     document["provider"] = "autogen_ext.code_executors.local.LocalCommandLineCodeExecutor"
     assert load(document).timeout == 9
 
 
-def test_a_wrong_option_is_refused(lab: Lab) -> None:
+def test_rejects_invalid_option(lab: Lab) -> None:
     document = through_json(lab.make().dump_component())
     document["config"]["timeout"] = 0
     with pytest.raises(ValueError):
         load(document)
 
 
-def test_the_tool_comes_back_with_its_executor(ours: Lab) -> None:
+def test_tool_round_trips_with_its_executor(ours: Lab) -> None:
     tool = PythonCodeExecutionTool(ours.make(timeout=8))
     document = through_json(tool.dump_component())
     assert document["provider"] == "cella.autogen.PythonCodeExecutionTool"
@@ -77,7 +77,7 @@ def test_the_tool_comes_back_with_its_executor(ours: Lab) -> None:
     assert loaded.dump_component() == tool.dump_component()
 
 
-def test_autogens_own_tool_takes_our_executors(ours: Lab) -> None:
+def test_autogens_tool_accepts_our_executors(ours: Lab) -> None:
     document = through_json(AutoGensTool(ours.make(timeout=8)).dump_component())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -88,7 +88,7 @@ def test_autogens_own_tool_takes_our_executors(ours: Lab) -> None:
 # From here on: what AutoGen's own executor loses.
 
 
-def test_a_directory_that_goes_away_is_not_written_down(ours: Lab) -> None:
+def test_temporary_directory_is_not_dumped(ours: Lab) -> None:
     executor = ours.make(work_dir=None)
     document = through_json(executor.dump_component())
     assert "work_dir" not in document["config"]
@@ -98,7 +98,7 @@ def test_a_directory_that_goes_away_is_not_written_down(ours: Lab) -> None:
     asyncio.run(loaded.stop())
 
 
-def test_the_virtual_environment_comes_back(ours: Lab, tmp_path: pathlib.Path) -> None:
+def test_virtual_environment_round_trips(ours: Lab, tmp_path: pathlib.Path) -> None:
     builder = venv.EnvBuilder(with_pip=False)
     builder.create(tmp_path / "env")
     executor = ours.make(virtual_env_context=builder.ensure_directories(tmp_path / "env"))

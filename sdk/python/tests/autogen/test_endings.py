@@ -50,7 +50,7 @@ def stubborn(kind: str, mark: str) -> str:
 
 
 @pytest.mark.parametrize("kind", STUBBORN)
-def test_the_timeout_kills_everything_and_keeps_the_output(ours: Lab, kind: str, mark: str) -> None:
+def test_timeout_kills_all_processes_and_keeps_the_output(ours: Lab, kind: str, mark: str) -> None:
     began = time.monotonic()
     result = ours.python(stubborn(kind, mark), timeout=2)
     assert time.monotonic() - began < 20
@@ -75,7 +75,7 @@ def cancelled_by(ours: Lab, mark: str, code: str, cancel: object) -> tuple[objec
 
 
 @pytest.mark.parametrize("kind", STUBBORN)
-def test_a_cancelled_token_kills_everything_and_keeps_the_output(ours: Lab, kind: str, mark: str) -> None:
+def test_cancelled_token_kills_all_processes_and_keeps_the_output(ours: Lab, kind: str, mark: str) -> None:
     result, seconds = cancelled_by(ours, mark, stubborn(kind, mark), CancellationToken.cancel)
     assert seconds < 20
     assert result.exit_code == 125  # type: ignore[attr-defined]
@@ -85,7 +85,7 @@ def test_a_cancelled_token_kills_everything_and_keeps_the_output(ours: Lab, kind
     assert_no_process(mark)
 
 
-def test_a_token_may_be_cancelled_from_another_thread(ours: Lab, mark: str) -> None:
+def test_token_can_be_cancelled_from_another_thread(ours: Lab, mark: str) -> None:
     def cancel(token: CancellationToken) -> None:
         thread = threading.Thread(target=token.cancel)
         thread.start()
@@ -95,7 +95,7 @@ def test_a_token_may_be_cancelled_from_another_thread(ours: Lab, mark: str) -> N
     assert result.exit_code == 125 and seconds < 20  # type: ignore[attr-defined]
 
 
-def test_a_token_may_be_cancelled_from_another_loop(ours: Lab, mark: str) -> None:
+def test_token_can_be_cancelled_from_another_loop(ours: Lab, mark: str) -> None:
     def cancel(token: CancellationToken) -> None:
         async def go() -> None:
             token.cancel()
@@ -108,7 +108,7 @@ def test_a_token_may_be_cancelled_from_another_loop(ours: Lab, mark: str) -> Non
     assert result.exit_code == 125  # type: ignore[attr-defined]
 
 
-def test_a_token_that_is_cancelled_later_harms_nobody(ours: Lab) -> None:
+def test_token_cancelled_after_its_call_has_no_effect(ours: Lab) -> None:
     async def go() -> None:
         token = CancellationToken()
         async with ours.make() as executor:
@@ -119,7 +119,7 @@ def test_a_token_that_is_cancelled_later_harms_nobody(ours: Lab) -> None:
     asyncio.run(go())
 
 
-def test_one_token_stops_its_own_calls_only(ours: Lab, mark: str) -> None:
+def test_token_cancels_only_its_own_calls(ours: Lab, mark: str) -> None:
     async def go() -> None:
         token = CancellationToken()
         async with ours.make(timeout=30) as executor:
@@ -141,7 +141,7 @@ def test_one_token_stops_its_own_calls_only(ours: Lab, mark: str) -> None:
     asyncio.run(go())
 
 
-def test_a_cancelled_task_kills_the_code_and_stays_cancelled(ours: Lab, mark: str) -> None:
+def test_cancelled_task_kills_the_code_and_stays_cancelled(ours: Lab, mark: str) -> None:
     async def go() -> None:
         async with ours.make(timeout=60) as executor:
             task = asyncio.ensure_future(execute(executor, ("python", stubborn("ignores signals", mark))))
@@ -156,7 +156,7 @@ def test_a_cancelled_task_kills_the_code_and_stays_cancelled(ours: Lab, mark: st
     asyncio.run(go())
 
 
-def test_wait_for_is_kept_to(ours: Lab) -> None:
+def test_wait_for_raises_timeout_in_time(ours: Lab) -> None:
     async def go() -> None:
         async with ours.make(timeout=60) as executor:
             with pytest.raises(asyncio.TimeoutError):
@@ -167,7 +167,7 @@ def test_wait_for_is_kept_to(ours: Lab) -> None:
     assert time.monotonic() - began < 20
 
 
-def test_stop_ends_what_is_on_before_its_directory_goes(ours: Lab, mark: str) -> None:
+def test_stop_ends_current_calls_before_it_removes_the_directory(ours: Lab, mark: str) -> None:
     async def go() -> None:
         executor = ours.make(work_dir=None, timeout=60)
         directory = executor.work_dir
@@ -182,7 +182,7 @@ def test_stop_ends_what_is_on_before_its_directory_goes(ours: Lab, mark: str) ->
     asyncio.run(go())
 
 
-def test_a_child_that_keeps_the_output_open_does_not_delay_the_end(ours: Lab, mark: str) -> None:
+def test_child_holding_the_output_does_not_delay_the_end(ours: Lab, mark: str) -> None:
     began = time.monotonic()
     code = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', '{mark}'])"
     result = ours.python(code + "\nprint('done')", timeout=20)
@@ -191,7 +191,7 @@ def test_a_child_that_keeps_the_output_open_does_not_delay_the_end(ours: Lab, ma
     assert_no_process(mark)
 
 
-def test_a_timeout_does_not_spoil_the_next_call(ours: Lab) -> None:
+def test_call_after_a_timeout_succeeds(ours: Lab) -> None:
     async def go() -> None:
         async with ours.make(timeout=2) as executor:
             assert (await execute(executor, ("sh", "sleep 60"))).exit_code == 124

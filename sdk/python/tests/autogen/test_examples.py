@@ -33,6 +33,13 @@ def test_agent_loop(tmp_path: pathlib.Path) -> None:
     assert "[ok]\n997" in said and said.rstrip().endswith("The answer is 997.")
 
 
+def test_markdown_tool(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.md").write_text("#Title  \ntext\n")
+    said = run("markdown_tool.py", str(tmp_path), cwd=tmp_path)
+    assert said == "a.md: 2 fixed\nfiles of the host in the jail: False\n"
+    assert (tmp_path / "a.md").read_text() == "# Title\n\ntext\n"
+
+
 def test_autogen_two_agents(tmp_path: pathlib.Path) -> None:
     said = run("autogen_two_agents.py", cwd=tmp_path)
     assert "Ada 102" in said and said.rstrip().endswith("oldest.txt: Ada")

@@ -16,7 +16,7 @@ def expected_name(code: str, extension: str) -> str:
 @pytest.mark.parametrize(
     ("language", "extension"), [("python", "py"), ("py", "py"), ("bash", "bash"), ("sh", "sh"), ("shell", "shell")]
 )
-def test_the_name_is_made_of_the_code(lab: Lab, language: str, extension: str) -> None:
+def test_file_name_is_derived_from_the_code(lab: Lab, language: str, extension: str) -> None:
     code = "print('ü')" if extension == "py" else "echo ü"
     result = lab.run((language, code), cleanup_temp_files=False)
     assert (result.exit_code, result.output) == (0, "ü\n")
@@ -25,17 +25,17 @@ def test_the_name_is_made_of_the_code(lab: Lab, language: str, extension: str) -
     assert pathlib.Path(result.code_file).read_text() == code
 
 
-def test_pip_is_quiet_already_in_the_name(lab: Lab) -> None:
+def test_file_name_is_derived_after_pip_is_made_quiet(lab: Lab) -> None:
     result = lab.run(("sh", "exit 0\npip install x"), cleanup_temp_files=False)
     assert result.code_file.endswith(expected_name("exit 0\npip install -qqq x", "sh"))
 
 
-def test_the_code_sees_its_file_under_that_name(lab: Lab) -> None:
+def test_code_sees_its_file_name(lab: Lab) -> None:
     code = "print(__file__)"
     assert lab.python(code).output == f"{lab.seen_dir}/{expected_name(code, 'py')}\n"
 
 
-def test_scripts_too(lab: Lab) -> None:
+def test_shell_script_sees_its_file_name(lab: Lab) -> None:
     code = 'echo "$0"'
     assert lab.run(("bash", code)).output == f"{lab.seen_dir}/{expected_name(code, 'bash')}\n"
 
@@ -46,13 +46,13 @@ def test_files_are_removed_afterwards(lab: Lab) -> None:
     assert lab.files() == []
 
 
-def test_the_file_of_the_result_is_the_first(lab: Lab) -> None:
+def test_code_file_of_the_result_is_the_first_block(lab: Lab) -> None:
     result = lab.run(("python", "# filename: one.py"), ("python", "# filename: two.py"), cleanup_temp_files=False)
     assert result.code_file == str(lab.work_dir.resolve() / "one.py")
     assert lab.files() == ["one.py", "two.py"]
 
 
-def test_a_first_line_names_the_file(lab: Lab) -> None:
+def test_first_line_comment_sets_the_file_name(lab: Lab) -> None:
     result = lab.python("# filename: hello.py\nprint(__file__)", cleanup_temp_files=False)
     assert (result.exit_code, result.output) == (0, f"{lab.seen_dir}/hello.py\n")
     assert (lab.work_dir / "hello.py").read_text() == "# filename: hello.py\nprint(__file__)"
@@ -63,12 +63,12 @@ def test_named_files_are_removed_as_well(lab: Lab) -> None:
     assert lab.files() == []
 
 
-def test_a_named_file_replaces_what_was_there(lab: Lab) -> None:
+def test_named_file_replaces_an_existing_one(lab: Lab) -> None:
     (lab.work_dir / "hello.py").write_text("print('old')\n" * 100)
     assert lab.python("# filename: hello.py\nprint('new')").output == "new\n"
 
 
-def test_a_later_block_can_use_an_earlier_ones_file(lab: Lab) -> None:
+def test_later_block_can_use_the_file_of_an_earlier_one(lab: Lab) -> None:
     user = "import helper\nprint(helper.f())"
     result = lab.run(("python", "# filename: helper.py\ndef f(): return 42"), ("python", user))
     assert (result.exit_code, result.output) == (0, "42\n")
@@ -89,7 +89,7 @@ def test_a_later_block_can_use_an_earlier_ones_file(lab: Lab) -> None:
         ("# filename: $(touch x);'q'.py", "$(touch x);'q'.py"),
     ],
 )
-def test_names_that_are_taken(lab: Lab, line: str, name: str) -> None:
+def test_valid_file_names_are_accepted(lab: Lab, line: str, name: str) -> None:
     (lab.work_dir / "sub").mkdir()
     result = lab.python(line + "\nprint('ran')", cleanup_temp_files=False)
     assert (result.exit_code, result.output) == (0, "ran\n")
@@ -97,13 +97,13 @@ def test_names_that_are_taken(lab: Lab, line: str, name: str) -> None:
     assert (lab.work_dir / name).is_file() and not (lab.work_dir / "x").exists()
 
 
-def test_an_absolute_name_inside_is_taken(lab: Lab) -> None:
+def test_absolute_name_inside_the_directory_is_accepted(lab: Lab) -> None:
     result = lab.python(f"# filename: {lab.work_dir}/in.py\nprint('ran')", cleanup_temp_files=False)
     assert result.output == "ran\n" and lab.files() == ["in.py"]
 
 
 @pytest.mark.parametrize("name", ["../out.py", "/out.py", "sub/../../out.py", "/etc/passwd", "link/out.py"])
-def test_names_outside_are_refused(lab: Lab, tmp_path: pathlib.Path, name: str) -> None:
+def test_rejects_names_outside_the_directory(lab: Lab, tmp_path: pathlib.Path, name: str) -> None:
     (lab.work_dir / "link").symlink_to(tmp_path)
     blocks = ("python", "print('before')"), ("python", f"# filename: {name}\nprint('ran')")
     result = lab.run(*blocks, cleanup_temp_files=False)
@@ -112,27 +112,27 @@ def test_names_outside_are_refused(lab: Lab, tmp_path: pathlib.Path, name: str) 
 
 
 @pytest.mark.parametrize("code", ["#filename: x.py", "# Filename: x.py", "1 # filename: x.py", "#  filename: x.py"])
-def test_lines_that_name_nothing(lab: Lab, code: str) -> None:
+def test_malformed_filename_comments_are_ignored(lab: Lab, code: str) -> None:
     result = lab.python(code, cleanup_temp_files=False)
     assert result.exit_code == 0 and lab.files() == [expected_name(code, "py")]
 
 
-def test_only_the_first_line_names(lab: Lab) -> None:
+def test_filename_comment_after_the_first_line_is_ignored(lab: Lab) -> None:
     lab.python("print(1)\n# filename: x.py", cleanup_temp_files=False)
     assert "x.py" not in lab.files()
 
 
-def test_other_comments_name_nothing(lab: Lab) -> None:
+def test_other_comment_styles_are_ignored(lab: Lab) -> None:
     lab.run(("sh", "// filename: x.sh"), cleanup_temp_files=False)
     assert "x.sh" not in lab.files()
 
 
-def test_windows_line_ends(lab: Lab) -> None:
+def test_windows_line_ends_are_accepted(lab: Lab) -> None:
     result = lab.python("# filename: w.py\r\nprint('ran')\r\n", cleanup_temp_files=False)
     assert result.output == "ran\n" and lab.files() == ["w.py"]
 
 
-def test_files_of_the_code_stay(lab: Lab) -> None:
+def test_files_made_by_the_code_are_kept(lab: Lab) -> None:
     lab.run(("python", "open('result.csv', 'w').write('1')"), ("sh", "mkdir d; echo 2 > d/x"))
     assert lab.files() == ["d", "result.csv"]
 

@@ -22,7 +22,7 @@ def listening() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_files_of_the_host(sandbox: Lab, local: Lab, tmp_path: pathlib.Path) -> None:
+def test_host_files_are_hidden(sandbox: Lab, local: Lab, tmp_path: pathlib.Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("precious")
     code = f"print(open('{secret}').read())"
@@ -31,7 +31,7 @@ def test_files_of_the_host(sandbox: Lab, local: Lab, tmp_path: pathlib.Path) -> 
     assert result.exit_code == 1 and "FileNotFoundError" in result.output
 
 
-def test_writing_beside_the_directory(sandbox: Lab, local: Lab, tmp_path: pathlib.Path) -> None:
+def test_writing_outside_the_working_directory_fails(sandbox: Lab, local: Lab, tmp_path: pathlib.Path) -> None:
     code = "open('../escaped', 'w')"
     assert local.python(code).exit_code == 0
     (tmp_path / "escaped").unlink()
@@ -39,41 +39,41 @@ def test_writing_beside_the_directory(sandbox: Lab, local: Lab, tmp_path: pathli
     assert not (tmp_path / "escaped").exists()
 
 
-def test_the_environment(sandbox: Lab, local: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_the_caller_are_hidden(sandbox: Lab, local: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "precious")
     code = "import os\nprint(os.environ.get('SOME_API_KEY'))"
     assert local.python(code).output == "precious\n"
     assert sandbox.python(code).output == "None\n"
 
 
-def test_the_network(sandbox: Lab, local: Lab) -> None:
+def test_network_is_unreachable(sandbox: Lab, local: Lab) -> None:
     with listening() as port:
         code = f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 2)\nprint('connected')"
         assert local.python(code).output == "connected\n"
         assert sandbox.python(code).exit_code == 1
 
 
-def test_processes_of_the_host(sandbox: Lab, local: Lab) -> None:
+def test_host_processes_are_hidden(sandbox: Lab, local: Lab) -> None:
     code = f"import os\nos.kill({os.getpid()}, 0)\nprint('reached')"
     assert local.python(code).output == "reached\n"
     assert sandbox.python(code).exit_code == 1
 
 
-def test_memory(sandbox: Lab) -> None:
+def test_memory_limit_is_enforced(sandbox: Lab) -> None:
     code = "print('before', flush=True)\nx = bytearray(400 << 20)\nprint('got it')"
     assert sandbox.python(code).output == "before\ngot it\n"
     result = sandbox.python(code, memory_limit="200m")
     assert result.exit_code != 0 and "got it" not in result.output and "before" in result.output
 
 
-def test_processes(sandbox: Lab) -> None:
+def test_pids_limit_is_enforced(sandbox: Lab) -> None:
     code = "import subprocess\nhere = [subprocess.Popen(['sleep', '5']) for _ in range(40)]\nprint('every one')"
     assert sandbox.python(code).output == "every one\n"
     result = sandbox.python(code, pids_limit=20)
     assert result.exit_code != 0 and "every one" not in result.output
 
 
-def test_what_is_named_gets_in(sandbox: Lab, tmp_path: pathlib.Path) -> None:
+def test_named_variables_mounts_and_network_are_available(sandbox: Lab, tmp_path: pathlib.Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "x").write_text("data")
     with listening() as port:
@@ -89,7 +89,7 @@ open('/data/y', 'w')
     assert result.output.endswith("value data\n") and "Read-only file system" in result.output
 
 
-def test_what_the_code_leaves_stays_until_the_executor_stops(sandbox: Lab, mark: str) -> None:
+def test_files_and_processes_stay_until_the_executor_stops(sandbox: Lab, mark: str) -> None:
     name = secrets.token_hex(8)
 
     async def go() -> None:

@@ -20,7 +20,7 @@ MESS = {
 
 
 @pytest.mark.parametrize("mess", MESS)
-def test_it_goes_away(ours: Lab, mess: str) -> None:
+def test_temporary_directory_is_removed_whatever_the_code_made(ours: Lab, mess: str) -> None:
     async def go() -> pathlib.Path:
         async with ours.make(work_dir=None) as executor:
             result = await execute(executor, ("python", MESS[mess]))
@@ -31,7 +31,7 @@ def test_it_goes_away(ours: Lab, mess: str) -> None:
     assert not asyncio.run(go()).exists()
 
 
-def test_what_links_lead_to_stays(ours: Lab, tmp_path: pathlib.Path) -> None:
+def test_targets_of_symlinks_are_kept(ours: Lab, tmp_path: pathlib.Path) -> None:
     victim = tmp_path / "victim"
     victim.mkdir()
     victim.chmod(0o755)
@@ -50,7 +50,7 @@ def test_what_links_lead_to_stays(ours: Lab, tmp_path: pathlib.Path) -> None:
     assert os.stat(victim).st_mode & 0o777 == 0o755
 
 
-def test_it_goes_away_with_an_executor_that_nobody_stops(ours: Lab) -> None:
+def test_temporary_directory_is_removed_with_an_unstopped_executor(ours: Lab) -> None:
     executor = ours.make(work_dir=None)
     directory = executor.work_dir
     assert directory.is_dir()

@@ -30,39 +30,54 @@ def call(lab: Lab, tool_type: Any, code: str, **options: Any) -> tuple[Any, str]
     return asyncio.run(go())
 
 
-def test_success(lab: Lab, tool_type: Any) -> None:
+def test_successful_code_returns_its_output(lab: Lab, tool_type: Any) -> None:
     value, text = call(lab, tool_type, "print('hello')")
     assert (value.success, value.output, text) == (True, "hello\n", "hello\n")
     assert value.model_dump() == "hello\n"
 
 
-def test_failure(lab: Lab, tool_type: Any) -> None:
+def test_failing_code_returns_its_error(lab: Lab, tool_type: Any) -> None:
     value, text = call(lab, tool_type, "print('before')\n1 / 0")
     assert not value.success and "ZeroDivisionError" in text and text.endswith("before\n")
 
 
-def test_the_timeout(lab: Lab, tool_type: Any) -> None:
+def test_timeout_is_reported(lab: Lab, tool_type: Any) -> None:
     value, text = call(lab, tool_type, "import time\ntime.sleep(60)", timeout=1)
     assert not value.success and text.endswith("\nTimeout")
 
 
 @pytest.mark.parametrize("lab", ["local"], indirect=True)
-def test_the_model_is_told_the_same(lab: Lab) -> None:
+def test_name_description_and_schema_match_autogens_tool(lab: Lab) -> None:
     executor = lab.make()
     ours, theirs = PythonCodeExecutionTool(executor), AutoGensTool(executor)
     assert (ours.name, ours.description) == (theirs.name, theirs.description)
     assert ours.schema == theirs.schema
 
 
-def test_its_types(sandbox: Lab) -> None:
+def test_argument_and_result_types_match_autogens_tool(sandbox: Lab) -> None:
     tool = PythonCodeExecutionTool(sandbox.make())
     assert (tool.args_type(), tool.return_type()) == (CodeExecutionInput, CodeExecutionResult)
 
 
-def test_arguments_that_are_none(sandbox: Lab) -> None:
+def test_rejects_missing_arguments(sandbox: Lab) -> None:
     async def go() -> None:
         tool = PythonCodeExecutionTool(sandbox.make())
         with pytest.raises(ValueError, match="code"):
             await tool.run_json({}, CancellationToken())
 
     asyncio.run(go())
+
+
+def test_method_of_a_session_can_be_a_tool() -> None:
+    from autogen_core.tools import FunctionTool
+
+    import cella
+
+    async def main() -> None:
+        async with cella.Session(cella.InProcessExecutor()) as session:
+            tool = FunctionTool(session.run, description="Runs Python.")
+            assert set(tool.schema["parameters"]["properties"]) == {"code", "language", "blocks", "timeout", "stdin"}
+            result = await tool.run_json({"code": "6 * 7"}, CancellationToken())
+            assert result.value == "42"
+
+    asyncio.run(main())

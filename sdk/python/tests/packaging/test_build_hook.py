@@ -33,6 +33,8 @@ class Checkout:
         for part in PARTS:
             copy = shutil.copytree if (PROJECT / part).is_dir() else shutil.copy
             copy(PROJECT / part, self.project / part)
+        guest = "runners/python/cella_runner"
+        shutil.copytree(PROJECT.parents[1] / guest, root / guest, ignore=shutil.ignore_patterns("__pycache__"))
         (root / "cmake").mkdir()
         (root / "cmake/Install.cmake").touch()
         self.temporary = root / "temporary"
@@ -64,7 +66,7 @@ def checkout(tools):
         yield Checkout(pathlib.Path(root), tools)
 
 
-def test_the_release_build_of_a_checkout_is_carried(checkout, install_tree):
+def test_wheel_contains_the_release_build_of_a_checkout(checkout, install_tree):
     checkout.make_build(install_tree)
     elsewhere = checkout.root / "elsewhere"
     manifest = checkout.build / "install_manifest.txt"
@@ -78,7 +80,7 @@ def test_the_release_build_of_a_checkout_is_carried(checkout, install_tree):
     assert not elsewhere.exists() and not list(checkout.temporary.iterdir())
 
 
-def test_a_build_that_cannot_be_installed_is_told_of(checkout):
+def test_build_that_cannot_be_installed_is_reported(checkout):
     (checkout.build / "bin").mkdir(parents=True)
     (checkout.build / "bin/cella").touch()
     code, words = checkout.hatchling("wheel")
@@ -86,19 +88,19 @@ def test_a_build_that_cannot_be_installed_is_told_of(checkout):
     assert not list(checkout.temporary.iterdir())
 
 
-def test_without_a_build_the_package_is_pure_and_says_so(checkout):
+def test_package_without_a_build_is_pure_and_reports_it(checkout):
     code, words = checkout.hatchling("wheel")
     assert code == 0 and "no programs are carried: run `make build`" in words
     assert checkout.only_wheel().name == PURE
 
 
-def test_programs_can_be_left_out(checkout, install_tree):
+def test_programs_can_be_omitted(checkout, install_tree):
     checkout.make_build(install_tree)
     assert checkout.hatchling("wheel", CELLA_WHEEL_PREFIX="none")[0] == 0
     assert checkout.only_wheel().name == PURE
 
 
-def test_a_named_tree_without_programs_is_refused(checkout, install_tree):
+def test_rejects_named_tree_without_programs(checkout, install_tree):
     code, words = checkout.hatchling("wheel", CELLA_WHEEL_PREFIX=str(checkout.root))
     assert code != 0 and f"{checkout.root} is no install tree of Cella: it has no bin/cella" in words
     damaged = checkout.root / "damaged"
@@ -113,12 +115,12 @@ def test_a_named_tree_without_programs_is_refused(checkout, install_tree):
     assert not list((checkout.root / "dist").glob("*"))
 
 
-def test_an_editable_install_carries_nothing(checkout, install_tree):
+def test_editable_install_contains_no_programs(checkout, install_tree):
     assert checkout.hatchling("wheel:editable", CELLA_WHEEL_PREFIX=str(install_tree))[0] == 0
     assert checkout.only_wheel().name == PURE
 
 
-def test_a_source_distribution_makes_the_pure_package(checkout):
+def test_source_distribution_builds_the_pure_package(checkout):
     assert checkout.hatchling("sdist")[0] == 0
     archive = checkout.root / f"dist/cella-{cella.__version__}.tar.gz"
     subprocess.run(["tar", "-xf", archive, "-C", checkout.root], check=True)

@@ -12,7 +12,10 @@ import pytest
 import cella
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = {"cella/_bin/bin/cella", "cella/_bin/libexec/cella/cella-launch"}
+PROGRAMS = {
+    "cella/_bin/bin/cella", "cella/_bin/libexec/cella/cella-launch", "cella/_bin/libexec/cella/runners/cella-agent",
+    "cella/_bin/libexec/cella/runners/shims/bin/pip", "cella/_bin/libexec/cella/runners/shims/bin/pip3",
+}
 SYSTEM_PATH = "/usr/bin:/bin"
 
 SESSIONS = """
@@ -53,11 +56,11 @@ def environment(wheel, tmp_path_factory):
     return Environment(tmp_path_factory.mktemp("home") / "venv", wheel)
 
 
-def test_the_tag_names_the_floor_and_the_machine(wheel):
+def test_wheel_tag_names_glibc_version_and_architecture(wheel):
     assert wheel.name == f"cella-{cella.__version__}-py3-none-manylinux_2_34_{os.uname().machine}.whl"
 
 
-def test_it_carries_what_an_install_has(wheel, install_tree):
+def test_wheel_contains_every_installed_file(wheel, install_tree):
     with zipfile.ZipFile(wheel) as archive:
         carried = {entry.filename: entry for entry in archive.infolist() if not entry.is_dir()}
         installed = {
@@ -73,13 +76,13 @@ def test_it_carries_what_an_install_has(wheel, install_tree):
     assert not [name for name in carried if name.endswith(".pyc") or "completion" in name]
 
 
-def test_the_same_programs_make_the_same_wheel(wheel, make_wheel, install_tree, tmp_path):
+def test_wheel_build_is_reproducible(wheel, make_wheel, install_tree, tmp_path):
     code, printed, complaints = make_wheel(install_tree, tmp_path)
     assert code == 0, complaints
     assert pathlib.Path(printed.strip()).read_bytes() == wheel.read_bytes()
 
 
-def test_the_command_of_an_environment_is_the_carried_program(environment):
+def test_cella_of_the_environment_is_the_program_of_the_wheel(environment):
     assert environment("cella", "version") == f"cella {cella.__version__}\n"
     assert environment("cella", "run", "-c", "print(input())", input="passed on\n") == "passed on\n"
     assert environment("cella", "run", "-c", "raise SystemExit(3)", expect=3) == ""
@@ -96,11 +99,11 @@ def test_the_command_of_an_environment_is_the_carried_program(environment):
     assert running.returncode == 0
 
 
-def test_sessions_need_nothing_but_the_wheel(environment):
+def test_sessions_work_with_only_the_wheel(environment):
     assert environment("python", "-c", SESSIONS) == "42\n54\n"
 
 
-def test_the_runners_were_compiled_when_installed(environment):
+def test_runners_are_compiled_at_install_time(environment):
     files = environment.files()
     sources = [path.stem for path in files if path.match("cella_runner/*.py")]
     compiled = [path.name.partition(".")[0] for path in files if path.match("cella_runner/__pycache__/*.pyc")]
@@ -120,13 +123,13 @@ def check_floor(tools, floor, wheel):
     return done.returncode, done.stderr
 
 
-def test_a_program_that_needs_a_newer_glibc_is_found(tools, wheel):
+def test_program_that_needs_a_newer_glibc_is_detected(tools, wheel):
     assert check_floor(tools, "2.34", wheel) == (0, "")
     code, words = check_floor(tools, "2.2", wheel)
     assert code == 1 and "runners/libcella_fork.so needs GLIBC_2." in words and "of libc.so.6" in words
 
 
-def test_a_program_that_needs_another_library_is_found(tools, tmp_path, make_wheel, install_tree):
+def test_program_that_needs_another_library_is_detected(tools, tmp_path, make_wheel, install_tree):
     """Python itself, which needs a library or more: nobody gets such a wheel."""
     bad = tmp_path / "prefix"
     shutil.copytree(install_tree, bad)
@@ -136,7 +139,7 @@ def test_a_program_that_needs_another_library_is_found(tools, tmp_path, make_whe
     assert not (tmp_path / "dist").exists()
 
 
-def test_a_wheel_without_programs_is_not_taken_for_one(tools, tmp_path):
+def test_rejects_wheel_without_programs(tools, tmp_path):
     with zipfile.ZipFile(tmp_path / "pure.whl", "w") as archive:
         archive.writestr("cella/__init__.py", "")
     code, words = check_floor(tools, "2.34", tmp_path / "pure.whl")

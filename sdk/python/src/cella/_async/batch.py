@@ -75,21 +75,23 @@ async def run_batch(
     `on_progress(done, total, item)` is called as they end. A bar is drawn on a terminal; `progress` says otherwise.
     The items come in the order of the snippets.
     """
-    from cella._private_server import private_server
-
     wanted = [{"code": each} if isinstance(each, str) else dict(each) for each in snippets]
     at_once = max(1, min(concurrency if concurrency is not None else os.cpu_count() or 1, _MOST_AT_ONCE))
     local = client is None and url is None
-    server = private_server() if local else None
-
-    from cella._async.client import Client
+    from cella._async.client import Client, started_server
     from cella._async.clients import shared_client
+
+    server = started_server() if local else None
 
     if server is not None:
         client = shared_client(server)
     elif client is None:
         client = Client(url, token)
-    policy = executor.policy(local=client.server is not None) if executor is not None else None
+    if executor is not None:
+        from cella.config import check_executor
+
+        check_executor(executor)
+    policy = executor.policy(local=client.is_local) if executor is not None else None
     items: list[Optional[BatchItem]] = [None] * len(wanted)
     done = 0
     with Bar(len(wanted), sys.stderr.isatty() if progress is None else progress) as bar:

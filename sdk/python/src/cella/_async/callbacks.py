@@ -6,23 +6,24 @@ from cella._transport.aio import call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from collections.abc import Awaitable
+    from typing import Any, Callable, Optional
 
     from cella._async.session import OnDisplay, OnEvent, OnInput, OnText, Session
     from cella.result import Event, Result
 
+    Teller = Callable[[Event], Awaitable[None]]
 
-async def run_with_callbacks(
+
+def teller(
     session: Session,
-    request: dict[str, Any],
     on_stdout: Optional[OnText],
     on_stderr: Optional[OnText],
     on_display: Optional[OnDisplay],
     on_input: Optional[OnInput],
     on_event: Optional[OnEvent],
-) -> Result:
-    """An exception of a callback cancels the run and is the caller's."""
-    from cella._async.stream import RunStream
+) -> Teller:
+    """Calls the callbacks that an event is for."""
 
     async def tell(event: Event) -> None:
         if on_event is not None:
@@ -35,6 +36,13 @@ async def run_with_callbacks(
             await call(on_display, event.output)
         elif event.type == "input_request" and on_input is not None:
             await session.input(await call(on_input, event.prompt))
+
+    return tell
+
+
+async def run_with_callbacks(session: Session, request: dict[str, Any], tell: Teller) -> Result:
+    """An exception of a callback cancels the run and is the caller's."""
+    from cella._async.stream import RunStream
 
     async with RunStream(session, request) as stream:
         async for event in stream:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 
-from cella._async.exchange import Answer, Exchanges
+from cella._async.exchange import PATIENCE, Answer, Exchanges
 from cella._http import header_line, quote, target
+from cella._log import tell
+from cella._run_request import patience_for
 from cella._transport.address import Address
 from cella._transport.aio import pause, settle
 from cella._version import __version__, compatible
-from cella.errors import ApiError, IncompatibleServer, NotFound, ServerBusy, SessionClosed
+from cella.errors import ApiError, IncompatibleServer, InvalidRequest, NotFound, ServerBusy, SessionClosed
 from cella.result import Result
 
 TYPE_CHECKING = False
@@ -19,14 +21,27 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
     from typing import Any, BinaryIO, Callable, Optional, Union
 
+    from cella._async.channel import Channel
     from cella._private_server import PrivateServer
 
     Interrupted = Callable[[], Awaitable[None]]
     Document = dict[str, Any]
 
 _NDJSON = header_line("Accept", "application/x-ndjson")
+# For what is answered at once.
+_SHORT = 3.0
 # A limit of the server that is reached for so long is told to the caller.
-BUSY_BOUND = 30.0
+BUSY_BOUND = 10.0
+
+
+def started_server() -> PrivateServer:
+    """The private server of this process."""
+    from cella._programs import check_platform
+
+    check_platform()
+    from cella._private_server import private_server
+
+    return private_server()
 
 
 def _session_path(session: str, *rest: str) -> str:
@@ -34,7 +49,11 @@ def _session_path(session: str, *rest: str) -> str:
 
 
 def _file_path(session: str, path: str) -> str:
-    return _session_path(session, "files") + "/" + quote(path)
+    """Also as the code in a jail or container names it: /workspace/x."""
+    if path.startswith("/") and not path.startswith("/workspace/"):
+        words = f"path {path!r} is absolute, and not below /workspace, whose files alone can be reached"
+        raise InvalidRequest(400, "invalid", words)
+    return _session_path(session, "files") + "/" + quote(path.removeprefix("/workspace/"))
 
 
 async def _whole(answer: Answer) -> bytes:
@@ -62,10 +81,8 @@ class Client:
             if token is not None:
                 raise ValueError("a token is for a server that has a url")
             if server is None:
-                from cella._private_server import private_server
-
-                server = private_server()
-            url = f"unix:{server.socket}"
+                server = started_server()
+            url, token = f"unix:{server.socket}", server.token
         self.url = url
         self.server = server
         self._exchanges = Exchanges(Address(url, tls), token, server)
@@ -83,6 +100,11 @@ class Client:
         self._exchanges.close()
 
     @property
+    def is_local(self) -> bool:
+        """On this machine, as this user: it knows the paths of this process."""
+        return self.server is not None
+
+    @property
     def is_alive(self) -> bool:
         """False when the private server behind it has ended."""
         return self.server is None or self.server.died() is None
@@ -93,12 +115,14 @@ class Client:
 
     async def _ask(
         self, method: str, where: str, document: Optional[object] = None, *, urgent: bool = False,
-        interrupted: Optional[Interrupted] = None,
+        interrupted: Optional[Interrupted] = None, patience: float = PATIENCE,
     ) -> Any:
         if self._version is None:
             await self.check_version()
         try:
-            return await self._exchanges.ask(method, where, document, urgent=urgent, interrupted=interrupted)
+            return await self._exchanges.ask(
+                method, where, document, urgent=urgent, interrupted=interrupted, patience=patience
+            )
         except NotFound:
             await self._check_session(where)
             raise
@@ -147,21 +171,26 @@ class Client:
     # Sessions
 
     async def create_session(self, policy: Optional[Mapping[str, Any]] = None) -> Document:
-        """Opens a session. While the server is at a limit it is asked again as it advises, within a bound."""
+        """Opens a session. While the server is at a limit it is asked again as it advises, within a bound; a warning of
+        the logger `cella` says so."""
 
         async def create() -> Document:
             answer: Document = await self._ask("POST", "/v1/sessions", policy or {})
             return answer
 
         deadline = time.monotonic() + BUSY_BOUND
+        is_told = False
         await self._delete_abandoned()
         while True:
             try:
                 return await settle(create, self._undo_create)
             except ServerBusy as busy:
-                wait = min(busy.retry_after or 1.0, 5.0)
+                wait = min(busy.retry_after or 1.0, BUSY_BOUND / 4)
                 if time.monotonic() + wait > deadline:
                     raise
+                if not is_told:
+                    is_told = True
+                    tell(f"{busy}: trying again for {BUSY_BOUND:.0f} s")
             await pause(wait)
 
     async def _undo_create(self, session: Document) -> None:
@@ -198,7 +227,12 @@ class Client:
         """Runs code and waits. `request` has the words of POST …/runs."""
         where = _session_path(session, "runs")
         document = {"cancel_on_disconnect": True, **request}
-        return Result(await self._ask("POST", where, document, interrupted=interrupted))
+        patience = patience_for(request.get("timeout"), PATIENCE)
+        return Result(await self._ask("POST", where, document, interrupted=interrupted, patience=patience))
+
+    async def open_channel(self, session: str) -> Channel:
+        """The WebSocket of a session."""
+        return await self._exchanges.upgrade(_session_path(session, "channel"))
 
     async def start_run(self, session: str, request: Mapping[str, Any]) -> str:
         """Starts a run that nobody has to wait for: its id."""
@@ -271,7 +305,7 @@ class Client:
 
     async def interrupt(self, session: str) -> bool:
         """SIGINT to what runs; state is kept. False: nothing ran."""
-        answer = await self._ask("POST", _session_path(session, "interrupt"), urgent=True)
+        answer = await self._ask("POST", _session_path(session, "interrupt"), urgent=True, patience=_SHORT)
         return bool(answer.get("interrupted"))
 
     async def reset(self, session: str) -> None:
@@ -308,6 +342,24 @@ class Client:
 
     async def drop_checkpoint(self, session: str, name: str) -> None:
         await self._ask("DELETE", _session_path(session, "checkpoints", name))
+
+    # Packages
+
+    async def deps(self, session: str) -> Document:
+        answer: Document = await self._ask("GET", _session_path(session, "deps"))
+        return answer
+
+    async def add_deps(self, session: str, packages: list[str]) -> Document:
+        answer: Document = await self._ask("POST", _session_path(session, "deps"), {"packages": packages})
+        return answer
+
+    async def sync_deps(self, session: str) -> Document:
+        answer: Document = await self._ask("POST", _session_path(session, "deps", "sync"))
+        return answer
+
+    async def remove_dep(self, session: str, name: str) -> bool:
+        answer = await self._ask("DELETE", _session_path(session, "deps", name))
+        return bool(answer["removed"])
 
     # Files
 

@@ -7,7 +7,6 @@ import os
 import time
 
 from cella._http import Lines, Response, head_bytes, header_line
-from cella._private_server import START_BOUND
 from cella._transport.address import Address
 from cella._transport.aio import INTERRUPTS, Connection, Pool, connect, in_thread, wait_readable
 from cella._version import __version__
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
     from typing import Any, BinaryIO, Callable, Optional, Union
 
+    from cella._async.channel import Channel
     from cella._private_server import PrivateServer
 
     Interrupted = Callable[[], Awaitable[None]]
@@ -27,41 +27,55 @@ _REPEATABLE = ("GET", "PUT", "DELETE")
 _PART = 256 << 10
 # Code that was interrupted has so long to end by itself; after that it is cancelled.
 _INTERRUPT_GRACE = 3.0
+# Of a private server.
+START_BOUND = 20.0
+# A server that sends nothing for so long is asked for its health, and has a while to answer that.
+PATIENCE = 15.0
+_PROBE = 5.0
 _BROKEN = (OSError, EOFError)
 
 
 class Answer:
     """An answer whose body may still be on its way. `release` it."""
 
-    __slots__ = ("_connection", "_exchanges", "_interrupted", "response")
+    __slots__ = ("_connection", "_exchanges", "_interrupted", "_probes", "response")
 
-    def __init__(self, exchanges: Exchanges, connection: Connection, interrupted: Optional[Interrupted]) -> None:
+    def __init__(
+        self, exchanges: Exchanges, connection: Connection, interrupted: Optional[Interrupted], probes: bool
+    ) -> None:
         self._exchanges = exchanges
+        self._probes = probes
         self._connection: Optional[Connection] = connection
         self._interrupted = interrupted
         self.response = Response()
 
     async def receive(self) -> None:
         """Waits for more. A user's Ctrl-C first stops what the answer is about, then goes on its way."""
-        if self._connection is None:
-            raise ConnectionFailed("the connection was closed before the answer was whole")
-        try:
-            self.response.feed(await self._connection.receive())
-        except _BROKEN as error:
-            raise self._exchanges.broken(error) from error
-        except INTERRUPTS:
-            if self._interrupted is not None:
-                await self._finish_interrupted(self._interrupted)
-            raise
+        while True:
+            if self._connection is None:
+                raise ConnectionFailed("the connection was closed before the answer was whole")
+            try:
+                self.response.feed(await self._connection.receive())
+                return
+            except TimeoutError as error:
+                # A run may wait for its turn as long as others run; a server that does not answer at all has stopped.
+                if not self._probes or not await self._exchanges.is_answering():
+                    raise self._exchanges.broken(error) from error
+            except _BROKEN as error:
+                raise self._exchanges.broken(error) from error
+            except INTERRUPTS:
+                if self._interrupted is not None:
+                    await self._finish_interrupted(self._interrupted)
+                raise
 
     async def _finish_interrupted(self, interrupted: Interrupted) -> None:
         assert self._connection is not None
-        self._connection.set_bound(_INTERRUPT_GRACE)
+        end = time.monotonic() + _INTERRUPT_GRACE
         try:
             await interrupted()
             while not self.response.complete:
+                self._connection.set_bound(max(end - time.monotonic(), 0.01))
                 self.response.feed(await self._connection.receive())
-            self._connection.set_bound(None)
         except (*_BROKEN, CellaError):
             self.close()
 
@@ -112,7 +126,7 @@ def parsed(body: bytes) -> Any:
         raise ProtocolError(f"the server's answer is no JSON: {body[:80]!r}") from None
 
 
-def _refusal(response: Response, body: bytes) -> CellaError:
+def refusal(response: Response, body: bytes) -> CellaError:
     words: Any = {}
     if response.headers.get("content-type", "").startswith("application/json"):
         words = parsed(body)
@@ -149,19 +163,20 @@ class Exchanges:
 
     async def ask(
         self, method: str, where: str, document: Optional[object] = None, *, urgent: bool = False,
-        interrupted: Optional[Interrupted] = None,
+        interrupted: Optional[Interrupted] = None, patience: float = PATIENCE,
     ) -> Any:
         """Asks with a JSON document; the JSON document of the answer, or nothing."""
         body = b"" if document is None else json.dumps(document, allow_nan=False).encode()
-        return parsed(await self.fetch(method, where, body, urgent=urgent, interrupted=interrupted) or b"null")
+        answer = await self.fetch(method, where, body, urgent=urgent, interrupted=interrupted, patience=patience)
+        return parsed(answer or b"null")
 
     async def fetch(
         self, method: str, where: str, body: Union[bytes, BinaryIO] = b"", extra: bytes = b"", *, urgent: bool = False,
-        interrupted: Optional[Interrupted] = None,
+        interrupted: Optional[Interrupted] = None, patience: float = PATIENCE,
     ) -> bytes:
-        """The whole body of the answer."""
+        """The whole body of the answer. What is urgent has only its patience."""
         async with self.pool.place(urgent):
-            answer = await self.begin(method, where, body, extra, interrupted)
+            answer = await self.begin(method, where, body, extra, interrupted, patience, not urgent)
             try:
                 return await answer.read()
             finally:
@@ -169,7 +184,7 @@ class Exchanges:
 
     async def begin(
         self, method: str, where: str, body: Union[bytes, BinaryIO] = b"", extra: bytes = b"",
-        interrupted: Optional[Interrupted] = None,
+        interrupted: Optional[Interrupted] = None, patience: float = PATIENCE, probes: bool = True,
     ) -> Answer:
         """Sends a request; an answer that succeeded, with its head at least. A refusal is raised."""
         self.check_process()
@@ -178,14 +193,15 @@ class Exchanges:
             reused = connection is not None
             if connection is None:
                 connection = await self._connect()
-            answer = Answer(self, connection, interrupted)
+            connection.set_bound(patience)
+            answer = Answer(self, connection, interrupted, probes)
             try:
                 await self._send(connection, method, where, body, extra)
                 while not answer.response.has_head:
                     await answer.receive()
                 if answer.response.status < 300:
                     return answer
-                raise _refusal(answer.response, await answer.read())
+                raise refusal(answer.response, await answer.read())
             except ConnectionFailed:
                 answer.close()
                 # A stream that was sent in part cannot be sent again.
@@ -213,13 +229,29 @@ class Exchanges:
         except ConnectionError:
             pass  # a refusal may come before all of a body was taken: what can still be read tells
 
+    async def upgrade(self, where: str) -> Channel:
+        """A WebSocket."""
+        from cella._async.channel import open_channel
+
+        self.check_process()
+        connection = await self._connect()
+        return await open_channel(self, connection, b"GET %s HTTP/1.1\r\n%s" % (where.encode(), self._fixed))
+
+    async def is_answering(self) -> bool:
+        try:
+            await self.fetch("GET", "/health", urgent=True, patience=_PROBE)
+        except CellaError:
+            return False
+        return True
+
     def broken(self, error: Exception) -> CellaError:
         if self._server is not None:
             # The kernel closes the connections of a process before it tells of its end.
             died = self._server.error(0.0 if isinstance(error, TimeoutError) else 1.0)
             if died is not None:
                 return died
-        why = "it took too long" if isinstance(error, TimeoutError) else str(error) or "it ended without an answer"
+        late = isinstance(error, TimeoutError)
+        why = "it did not answer in time" if late else str(error) or "it ended without an answer"
         return ConnectionFailed(f"the connection to {self.address.text} failed: {why}")
 
     async def _connect(self) -> Connection:

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from cella._private_server import private_server
+import os
+from collections.abc import Awaitable, Mapping, Sequence
+
+from cella._capabilities import capabilities_of
+from cella._programs import check_platform
+from cella._run_request import run_request
+from cella.result import Event, Output, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     import ssl
-    from collections.abc import Awaitable, Mapping, Sequence
     from typing import Any, Callable, Optional, Union
 
     from cella._async.client import Client
+    from cella._async.deps import Deps
     from cella._async.files import Files
+    from cella._async.port import Port
     from cella._async.stream import Run, RunStream
+    from cella._tools import Tool
     from cella.config import Executor
-    from cella.result import Event, Output, Result
 
     OnText = Callable[[str], Union[Awaitable[None], None]]
     OnDisplay = Callable[[Output], Union[Awaitable[None], None]]
     OnEvent = Callable[[Event], Union[Awaitable[None], None]]
     OnInput = Callable[[str], Union[Awaitable[Optional[str]], Optional[str]]]
+else:
+    # Frameworks read the hints of methods that they offer to a model as tools.
+    from cella._hints import Any, Callable, Optional, Union, member, not_for_models
 
-# What each executor can do, for questions before the session is open.
-_CAPABILITIES = {
-    "sandbox": ("state", "checkpoints", "input", "display", "completion", "files", "interrupt"),
-    "local": ("files",),
-}
+    Client, Port = member("cella._async.client", "Client"), member("cella._async.client", "Client")
+    Files = member("cella._async.files", "Files")
+    Run, RunStream = member("cella._async.stream", "Run"), member("cella._async.stream", "RunStream")
+    OnText = not_for_models(lambda: Callable[[str], Union[Awaitable[None], None]])
+    OnDisplay = not_for_models(lambda: Callable[[Output], Union[Awaitable[None], None]])
+    OnEvent = not_for_models(lambda: Callable[[Event], Union[Awaitable[None], None]])
+    OnInput = not_for_models(lambda: Callable[[str], Union[Awaitable[Optional[str]], Optional[str]]])
 
 
 class Session:
@@ -50,28 +61,46 @@ class Session:
     ) -> None:
         if client is not None and (url is not None or token is not None or tls is not None):
             raise ValueError("either a client or a url, not both")
+        if executor is not None:
+            from cella.config import check_executor
+
+            check_executor(executor)
         self._executor = executor
         local = client is None and url is None
         if local and token is not None:
             raise ValueError("a token is for a server that has a url")
+        inprocess = local and executor is not None and executor.is_inprocess
         # Before the imports: the server starts while they are made.
-        server = private_server() if local else None
+        server = None
+        if local and not inprocess:
+            check_platform()
+            from cella._private_server import private_server
+
+            server = private_server()
 
         from cella._async.client import Client
         from cella._async.clients import shared_client
         from cella._transport.aio import Turn
 
+        self._client: Port
+
         self._owns_client = url is not None
-        if server is not None:
+        if inprocess:
+            from cella._async.inprocess import InProcess
+
+            assert executor is not None
+            self._client = InProcess(executor.config)
+        elif server is not None:
             self._client = shared_client(server)
         else:
             self._client = client if client is not None else Client(url, token, tls=tls)
-        self._policy: dict[str, Any] = executor.policy(local=self._client.server is not None) if executor else {}
+        self._policy: dict[str, Any] = executor.policy(local=self._client.is_local) if executor else {}
         if name is not None:
             self._policy["name"] = name
         if labels:
             self._policy["labels"] = dict(labels)
         self._turn = Turn()
+        self._tools: dict[str, Tool] = {}
         self._description: Optional[dict[str, Any]] = None
         self._closed: Optional[str] = None
 
@@ -89,8 +118,8 @@ class Session:
         await self.opened()
         return self
 
-    async def opened(self) -> tuple[Client, str]:
-        """The client and the id, for requests. Raises if the session has ended."""
+    async def opened(self) -> tuple[Port, str]:
+        """The port and the id, for requests. Raises if the session has ended."""
         description = self._description
         if description is None or self._closed is not None:
             description = await self._open()
@@ -114,6 +143,7 @@ class Session:
 
     async def aclose(self) -> None:
         """Ends the session and everything in it. Harmless when it has ended."""
+        from cella._transport.aio import shielded
         from cella.errors import CellaError, NotFound
 
         self._client.check_process()
@@ -121,7 +151,8 @@ class Session:
         self._closed = closed or "the session is closed: open a new one"
         try:
             if description is not None and closed is None and self._client.is_alive:
-                await self._client.delete_session(str(description["id"]))
+                # Also in a cancelled scope, where every wait of this task ends at once.
+                await shielded(lambda: self._client.delete_session(str(description["id"])))
         except NotFound:
             pass
         except CellaError:
@@ -139,20 +170,24 @@ class Session:
 
     @property
     def executor(self) -> str:
-        """`sandbox` or `local`."""
+        """`sandbox`, `local`, `inprocess` or another one of the server's."""
         if self._description is not None:
             return str(self._description["executor"])
         return str(self._policy.get("executor", "sandbox"))
 
     @property
-    def client(self) -> Client:
+    def client(self) -> Port:
         return self._client
 
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """The words that `supports` answers with True."""
+        return capabilities_of(self.executor, self._policy, self._description)
+
     def supports(self, capability: str) -> bool:
-        """Whether it can do something: state, checkpoints, input, display, completion, files, interrupt."""
-        if self._description is not None:
-            return capability in self._description.get("capabilities", ())
-        return capability in _CAPABILITIES.get(self.executor, ())
+        """Whether it can do something, such as `state`, `checkpoints`, `files` or `process_isolation`. An unknown word
+        is False."""
+        return capability in self.capabilities
 
     async def info(self) -> dict[str, Any]:
         """What the server knows of it: `status`, `capabilities`, `expires_at`, `isolation` and more."""
@@ -176,13 +211,20 @@ class Session:
         on_event: Optional[OnEvent] = None,
     ) -> Result:
         """Runs code and waits for its Result. With callbacks, they are called as it happens."""
-        request = _request(code, language, blocks, timeout, stdin)
+        request = run_request(code, language, blocks, timeout, stdin)
+        tell = None
         if on_stdout or on_stderr or on_display or on_input or on_event:
-            from cella._async.callbacks import run_with_callbacks
+            from cella._async.callbacks import run_with_callbacks, teller
 
             request["input"] = on_input is not None
-            return await run_with_callbacks(self, request, on_stdout, on_stderr, on_display, on_input, on_event)
+            tell = teller(self, on_stdout, on_stderr, on_display, on_input, on_event)
+            if not self._tools:
+                return await run_with_callbacks(self, request, tell)
         client, session = await self.opened()
+        if self._tools:
+            from cella._async.serving import run_with_tools
+
+            return await run_with_tools(client, session, request, self._tools, tell)
         return await client.run(session, request, self.interrupt_quietly)
 
     def stream(
@@ -198,7 +240,7 @@ class Session:
         """The events of a run as they come. With `input`, answer each `input_request` with the method `input`."""
         from cella._async.stream import RunStream
 
-        request = _request(code, language, blocks, timeout, stdin)
+        request = run_request(code, language, blocks, timeout, stdin)
         request["input"] = input
         return RunStream(self, request)
 
@@ -215,7 +257,7 @@ class Session:
         """Starts a run that lives on when nobody waits for it."""
         from cella._async.stream import Run
 
-        request = _request(code, language, blocks, timeout, stdin)
+        request = run_request(code, language, blocks, timeout, stdin)
         request["input"] = input
         client, session = await self.opened()
         return Run(client, session, await client.start_run(session, request))
@@ -262,6 +304,21 @@ class Session:
             parts.append(part)
             size += len(part)
 
+    # Tools
+
+    def tool(
+        self, function: Optional[Callable[..., Any]] = None, *, name: Optional[str] = None,
+        description: Optional[str] = None, timeout: Optional[float] = None,
+    ) -> Any:
+        """Lets code call a function of this process, as `tools.NAME(...)`. Also a decorator. The next `run` serves it.
+
+        Arguments are checked by the type hints; results are JSON values. In the code there is the name alone.
+        """
+        from cella._tools import registering
+
+        register = registering(self._tools, name, description, timeout)
+        return register if function is None else register(function)
+
     # State
 
     async def reset(self) -> None:
@@ -286,6 +343,15 @@ class Session:
     async def checkpoints(self) -> list[str]:
         client, session = await self.opened()
         return await client.checkpoints(session)
+
+    # Packages
+
+    @property
+    def deps(self) -> Deps:
+        """The packages that this session adds to those of its Python."""
+        from cella._async.deps import Deps
+
+        return Deps(self)
 
     # Names
 
@@ -318,25 +384,16 @@ class Session:
 
     def __del__(self) -> None:
         # Nothing can be asked of a server here. A client that is the session's own goes with it.
-        if getattr(self, "_description", None) is not None and self._closed is None and not self._owns_client:
+        if getattr(self, "_description", None) is None or self._closed is not None:
+            return
+        if not self._client.is_local:
+            import warnings
+
+            text = f"{self!r} was not closed and stays on its server"
+            warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
+        if not self._owns_client:
             self._client.abandon(str(self.id))
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else self.id or "not open yet"
         return f"<Session {self.executor}: {state}>"
-
-
-def _request(
-    code: Optional[str],
-    language: Optional[str],
-    blocks: Optional[Sequence[Mapping[str, str]]],
-    timeout: Union[float, str, None],
-    stdin: Optional[str],
-) -> dict[str, Any]:
-    if (code is None) == (blocks is None):
-        raise ValueError("either code or blocks is needed")
-    request: dict[str, Any] = {"code": code} if blocks is None else {"blocks": [dict(block) for block in blocks]}
-    for key, value in (("language", language), ("timeout", timeout), ("stdin", stdin)):
-        if value is not None:
-            request[key] = value
-    return request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cella._log import tell
 from cella._transport.aio import pause
 from cella.errors import ConnectionFailed, ProtocolError
 from cella.result import Event, Result
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from typing import Any, Optional
 
-    from cella._async.client import Client
-    from cella._async.exchange import Answer
+    from cella._async.port import Documents, Port
     from cella._async.session import Session
 
 # A connection that is lost is made again so many times in a row, without a single event between.
@@ -25,17 +25,16 @@ def _cancelled(session: str) -> Result:
 
 
 class RunStream:
-    """`async for event in session.stream(code)`. Leaving it early cancels the run; `result` is there at its end.
-
-    In an `async with` block the run ends with the block, also when the loop is left by an exception or a break.
-    """
+    """`async for event in session.stream(code)`. Leaving it early, also by break, cancels the run; `result` is
+    there at its end."""
 
     def __init__(self, session: Session, request: dict[str, Any]) -> None:
         self._session = session
         self._request = request
-        self._events: Optional[AsyncIterator[Event]] = None
-        self._answer: Optional[Answer] = None
+        self._lines: Optional[AsyncIterator[Any]] = None
+        self._answer: Optional[Documents] = None
         self._run = ""
+        self._has_ended = False
         self.result: Optional[Result] = None
 
     async def __aenter__(self) -> RunStream:
@@ -48,45 +47,63 @@ class RunStream:
         return self
 
     async def __anext__(self) -> Event:
-        if self._events is None:
-            self._events = self._read()
+        # Nothing that refers to this object may be kept in it: dropping the last reference cancels the run.
+        if self._has_ended:
+            raise StopAsyncIteration
         try:
-            return await self._events.__anext__()
+            if self._lines is None:
+                client, session = await self._session.opened()
+                self._answer = await client.stream_run(session, self._request, self._session.interrupt_quietly)
+                self._lines = self._answer.lines()
+            async for document in self._lines:
+                event = Event(document)
+                if event.type == "started":
+                    self._run = str(document.get("run", ""))
+                if event.type == "finished":
+                    if not self._run:
+                        break
+                    await self._finish()
+                return event
         except BaseException:
             # Also when the wait was cancelled: the connection is dropped, and the run with it.
             await self.aclose()
             raise
+        await self.aclose()
+        if self._run:
+            raise ProtocolError(f"the events of {self._run} ended, and the run did not")
+        if self.result is None:
+            self.result = _cancelled(str(self._session.id))
+        raise StopAsyncIteration
+
+    async def _finish(self) -> None:
+        """The Result is there once the stream is read to its end."""
+        assert self._lines is not None
+        async for _ in self._lines:
+            pass
+        await self.aclose()
+        client, session = await self._session.opened()
+        self.result = Result(await client.get_run(session, self._run))
 
     async def aclose(self) -> None:
         """Cancels the run if it is still on."""
+        self._has_ended = True
+        self._release()
+
+    def _release(self) -> None:
         answer, self._answer = self._answer, None
         if answer is not None:
             answer.release()
 
-    async def _read(self) -> AsyncIterator[Event]:
-        client, session = await self._session.opened()
-        self._answer = await client.stream_run(session, self._request, self._session.interrupt_quietly)
-        async for document in self._answer.lines():
-            event = Event(document)
-            if event.type == "started":
-                self._run = str(document.get("run", ""))
-            if event.type == "finished":
-                last = event
-                continue
-            yield event
-        await self.aclose()
-        if not self._run:
-            self.result = _cancelled(session)
-            return
-        # The stream has ended, hence the Result is there.
-        self.result = Result(await client.get_run(session, self._run))
-        yield last
+    def __del__(self) -> None:
+        # Of a loop that was left by break.
+        if getattr(self, "_answer", None) is not None:
+            self._release()
 
 
 class Run:
     """A run that was started and not waited for. It lives on when this object, or the connection, does not."""
 
-    def __init__(self, client: Client, session: str, run: str) -> None:
+    def __init__(self, client: Port, session: str, run: str) -> None:
         self._client = client
         self.session = session
         self.id = run
@@ -109,10 +126,11 @@ class Run:
                     last, lost = event.n, 0
                     yield event
                 return
-            except ConnectionFailed:
+            except ConnectionFailed as error:
                 lost += 1
                 if lost > _MOST_RESUMES:
                     raise
+                tell(f"{error}: connecting again to the events of {self.id}, {lost} of {_MOST_RESUMES}")
             finally:
                 answer.release()
             await pause(0.05 * lost)

@@ -7,23 +7,23 @@ from cella._transport.blocking import call
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Optional
+    from typing import Any, Callable, Optional
 
     from cella._sync.session import OnDisplay, OnEvent, OnInput, OnText, Session
     from cella.result import Event, Result
 
+    Teller = Callable[[Event], None]
 
-def run_with_callbacks(
+
+def teller(
     session: Session,
-    request: dict[str, Any],
     on_stdout: Optional[OnText],
     on_stderr: Optional[OnText],
     on_display: Optional[OnDisplay],
     on_input: Optional[OnInput],
     on_event: Optional[OnEvent],
-) -> Result:
-    """An exception of a callback cancels the run and is the caller's."""
-    from cella._sync.stream import RunStream
+) -> Teller:
+    """Calls the callbacks that an event is for."""
 
     def tell(event: Event) -> None:
         if on_event is not None:
@@ -36,6 +36,13 @@ def run_with_callbacks(
             call(on_display, event.output)
         elif event.type == "input_request" and on_input is not None:
             session.input(call(on_input, event.prompt))
+
+    return tell
+
+
+def run_with_callbacks(session: Session, request: dict[str, Any], tell: Teller) -> Result:
+    """An exception of a callback cancels the run and is the caller's."""
+    from cella._sync.stream import RunStream
 
     with RunStream(session, request) as stream:
         for event in stream:

@@ -3,31 +3,42 @@
 
 from __future__ import annotations
 
-from cella._private_server import private_server
+import os
+from collections.abc import Mapping, Sequence
+
+from cella._capabilities import capabilities_of
+from cella._programs import check_platform
+from cella._run_request import run_request
+from cella.result import Event, Output, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
     import ssl
-    from collections.abc import Mapping, Sequence
     from typing import Any, Callable, Optional, Union
 
     from cella._sync.client import Client
+    from cella._sync.deps import Deps
     from cella._sync.files import Files
+    from cella._sync.port import Port
     from cella._sync.stream import Run, RunStream
+    from cella._tools import Tool
     from cella.config import Executor
-    from cella.result import Event, Output, Result
 
     OnText = Callable[[str], Union[None, None]]
     OnDisplay = Callable[[Output], Union[None, None]]
     OnEvent = Callable[[Event], Union[None, None]]
     OnInput = Callable[[str], Union[Optional[str], Optional[str]]]
+else:
+    # Frameworks read the hints of methods that they offer to a model as tools.
+    from cella._hints import Any, Callable, Optional, Union, member, not_for_models
 
-# What each executor can do, for questions before the session is open.
-_CAPABILITIES = {
-    "sandbox": ("state", "checkpoints", "input", "display", "completion", "files", "interrupt"),
-    "local": ("files",),
-}
+    Client, Port = member("cella._sync.client", "Client"), member("cella._sync.client", "Client")
+    Files = member("cella._sync.files", "Files")
+    Run, RunStream = member("cella._sync.stream", "Run"), member("cella._sync.stream", "RunStream")
+    OnText = not_for_models(lambda: Callable[[str], Union[None, None]])
+    OnDisplay = not_for_models(lambda: Callable[[Output], Union[None, None]])
+    OnEvent = not_for_models(lambda: Callable[[Event], Union[None, None]])
+    OnInput = not_for_models(lambda: Callable[[str], Union[Optional[str], Optional[str]]])
 
 
 class Session:
@@ -51,28 +62,46 @@ class Session:
     ) -> None:
         if client is not None and (url is not None or token is not None or tls is not None):
             raise ValueError("either a client or a url, not both")
+        if executor is not None:
+            from cella.config import check_executor
+
+            check_executor(executor)
         self._executor = executor
         local = client is None and url is None
         if local and token is not None:
             raise ValueError("a token is for a server that has a url")
+        inprocess = local and executor is not None and executor.is_inprocess
         # Before the imports: the server starts while they are made.
-        server = private_server() if local else None
+        server = None
+        if local and not inprocess:
+            check_platform()
+            from cella._private_server import private_server
+
+            server = private_server()
 
         from cella._sync.client import Client
         from cella._sync.clients import shared_client
         from cella._transport.blocking import Turn
 
+        self._client: Port
+
         self._owns_client = url is not None
-        if server is not None:
+        if inprocess:
+            from cella._sync.inprocess import InProcess
+
+            assert executor is not None
+            self._client = InProcess(executor.config)
+        elif server is not None:
             self._client = shared_client(server)
         else:
             self._client = client if client is not None else Client(url, token, tls=tls)
-        self._policy: dict[str, Any] = executor.policy(local=self._client.server is not None) if executor else {}
+        self._policy: dict[str, Any] = executor.policy(local=self._client.is_local) if executor else {}
         if name is not None:
             self._policy["name"] = name
         if labels:
             self._policy["labels"] = dict(labels)
         self._turn = Turn()
+        self._tools: dict[str, Tool] = {}
         self._description: Optional[dict[str, Any]] = None
         self._closed: Optional[str] = None
 
@@ -90,8 +119,8 @@ class Session:
         self.opened()
         return self
 
-    def opened(self) -> tuple[Client, str]:
-        """The client and the id, for requests. Raises if the session has ended."""
+    def opened(self) -> tuple[Port, str]:
+        """The port and the id, for requests. Raises if the session has ended."""
         description = self._description
         if description is None or self._closed is not None:
             description = self._open()
@@ -115,6 +144,7 @@ class Session:
 
     def close(self) -> None:
         """Ends the session and everything in it. Harmless when it has ended."""
+        from cella._transport.blocking import shielded
         from cella.errors import CellaError, NotFound
 
         self._client.check_process()
@@ -122,7 +152,8 @@ class Session:
         self._closed = closed or "the session is closed: open a new one"
         try:
             if description is not None and closed is None and self._client.is_alive:
-                self._client.delete_session(str(description["id"]))
+                # Also in a cancelled scope, where every wait of this task ends at once.
+                shielded(lambda: self._client.delete_session(str(description["id"])))
         except NotFound:
             pass
         except CellaError:
@@ -140,20 +171,24 @@ class Session:
 
     @property
     def executor(self) -> str:
-        """`sandbox` or `local`."""
+        """`sandbox`, `local`, `inprocess` or another one of the server's."""
         if self._description is not None:
             return str(self._description["executor"])
         return str(self._policy.get("executor", "sandbox"))
 
     @property
-    def client(self) -> Client:
+    def client(self) -> Port:
         return self._client
 
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """The words that `supports` answers with True."""
+        return capabilities_of(self.executor, self._policy, self._description)
+
     def supports(self, capability: str) -> bool:
-        """Whether it can do something: state, checkpoints, input, display, completion, files, interrupt."""
-        if self._description is not None:
-            return capability in self._description.get("capabilities", ())
-        return capability in _CAPABILITIES.get(self.executor, ())
+        """Whether it can do something, such as `state`, `checkpoints`, `files` or `process_isolation`. An unknown word
+        is False."""
+        return capability in self.capabilities
 
     def info(self) -> dict[str, Any]:
         """What the server knows of it: `status`, `capabilities`, `expires_at`, `isolation` and more."""
@@ -177,13 +212,20 @@ class Session:
         on_event: Optional[OnEvent] = None,
     ) -> Result:
         """Runs code and waits for its Result. With callbacks, they are called as it happens."""
-        request = _request(code, language, blocks, timeout, stdin)
+        request = run_request(code, language, blocks, timeout, stdin)
+        tell = None
         if on_stdout or on_stderr or on_display or on_input or on_event:
-            from cella._sync.callbacks import run_with_callbacks
+            from cella._sync.callbacks import run_with_callbacks, teller
 
             request["input"] = on_input is not None
-            return run_with_callbacks(self, request, on_stdout, on_stderr, on_display, on_input, on_event)
+            tell = teller(self, on_stdout, on_stderr, on_display, on_input, on_event)
+            if not self._tools:
+                return run_with_callbacks(self, request, tell)
         client, session = self.opened()
+        if self._tools:
+            from cella._sync.serving import run_with_tools
+
+            return run_with_tools(client, session, request, self._tools, tell)
         return client.run(session, request, self.interrupt_quietly)
 
     def stream(
@@ -199,7 +241,7 @@ class Session:
         """The events of a run as they come. With `input`, answer each `input_request` with the method `input`."""
         from cella._sync.stream import RunStream
 
-        request = _request(code, language, blocks, timeout, stdin)
+        request = run_request(code, language, blocks, timeout, stdin)
         request["input"] = input
         return RunStream(self, request)
 
@@ -216,7 +258,7 @@ class Session:
         """Starts a run that lives on when nobody waits for it."""
         from cella._sync.stream import Run
 
-        request = _request(code, language, blocks, timeout, stdin)
+        request = run_request(code, language, blocks, timeout, stdin)
         request["input"] = input
         client, session = self.opened()
         return Run(client, session, client.start_run(session, request))
@@ -263,6 +305,21 @@ class Session:
             parts.append(part)
             size += len(part)
 
+    # Tools
+
+    def tool(
+        self, function: Optional[Callable[..., Any]] = None, *, name: Optional[str] = None,
+        description: Optional[str] = None, timeout: Optional[float] = None,
+    ) -> Any:
+        """Lets code call a function of this process, as `tools.NAME(...)`. Also a decorator. The next `run` serves it.
+
+        Arguments are checked by the type hints; results are JSON values. In the code there is the name alone.
+        """
+        from cella._tools import registering
+
+        register = registering(self._tools, name, description, timeout)
+        return register if function is None else register(function)
+
     # State
 
     def reset(self) -> None:
@@ -287,6 +344,15 @@ class Session:
     def checkpoints(self) -> list[str]:
         client, session = self.opened()
         return client.checkpoints(session)
+
+    # Packages
+
+    @property
+    def deps(self) -> Deps:
+        """The packages that this session adds to those of its Python."""
+        from cella._sync.deps import Deps
+
+        return Deps(self)
 
     # Names
 
@@ -319,25 +385,16 @@ class Session:
 
     def __del__(self) -> None:
         # Nothing can be asked of a server here. A client that is the session's own goes with it.
-        if getattr(self, "_description", None) is not None and self._closed is None and not self._owns_client:
+        if getattr(self, "_description", None) is None or self._closed is not None:
+            return
+        if not self._client.is_local:
+            import warnings
+
+            text = f"{self!r} was not closed and stays on its server"
+            warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
+        if not self._owns_client:
             self._client.abandon(str(self.id))
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else self.id or "not open yet"
         return f"<Session {self.executor}: {state}>"
-
-
-def _request(
-    code: Optional[str],
-    language: Optional[str],
-    blocks: Optional[Sequence[Mapping[str, str]]],
-    timeout: Union[float, str, None],
-    stdin: Optional[str],
-) -> dict[str, Any]:
-    if (code is None) == (blocks is None):
-        raise ValueError("either code or blocks is needed")
-    request: dict[str, Any] = {"code": code} if blocks is None else {"blocks": [dict(block) for block in blocks]}
-    for key, value in (("language", language), ("timeout", timeout), ("stdin", stdin)):
-        if value is not None:
-            request[key] = value
-    return request

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from cella._log import tell
 from cella._transport.blocking import pause
 from cella.errors import ConnectionFailed, ProtocolError
 from cella.result import Event, Result
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, Optional
 
-    from cella._sync.client import Client
-    from cella._sync.exchange import Answer
+    from cella._sync.port import Documents, Port
     from cella._sync.session import Session
 
 # A connection that is lost is made again so many times in a row, without a single event between.
@@ -26,17 +26,16 @@ def _cancelled(session: str) -> Result:
 
 
 class RunStream:
-    """`for event in session.stream(code)`. Leaving it early cancels the run; `result` is there at its end.
-
-    In an `with` block the run ends with the block, also when the loop is left by an exception or a break.
-    """
+    """`for event in session.stream(code)`. Leaving it early, also by break, cancels the run; `result` is
+    there at its end."""
 
     def __init__(self, session: Session, request: dict[str, Any]) -> None:
         self._session = session
         self._request = request
-        self._events: Optional[Iterator[Event]] = None
-        self._answer: Optional[Answer] = None
+        self._lines: Optional[Iterator[Any]] = None
+        self._answer: Optional[Documents] = None
         self._run = ""
+        self._has_ended = False
         self.result: Optional[Result] = None
 
     def __enter__(self) -> RunStream:
@@ -49,45 +48,63 @@ class RunStream:
         return self
 
     def __next__(self) -> Event:
-        if self._events is None:
-            self._events = self._read()
+        # Nothing that refers to this object may be kept in it: dropping the last reference cancels the run.
+        if self._has_ended:
+            raise StopIteration
         try:
-            return self._events.__next__()
+            if self._lines is None:
+                client, session = self._session.opened()
+                self._answer = client.stream_run(session, self._request, self._session.interrupt_quietly)
+                self._lines = self._answer.lines()
+            for document in self._lines:
+                event = Event(document)
+                if event.type == "started":
+                    self._run = str(document.get("run", ""))
+                if event.type == "finished":
+                    if not self._run:
+                        break
+                    self._finish()
+                return event
         except BaseException:
             # Also when the wait was cancelled: the connection is dropped, and the run with it.
             self.close()
             raise
+        self.close()
+        if self._run:
+            raise ProtocolError(f"the events of {self._run} ended, and the run did not")
+        if self.result is None:
+            self.result = _cancelled(str(self._session.id))
+        raise StopIteration
+
+    def _finish(self) -> None:
+        """The Result is there once the stream is read to its end."""
+        assert self._lines is not None
+        for _ in self._lines:
+            pass
+        self.close()
+        client, session = self._session.opened()
+        self.result = Result(client.get_run(session, self._run))
 
     def close(self) -> None:
         """Cancels the run if it is still on."""
+        self._has_ended = True
+        self._release()
+
+    def _release(self) -> None:
         answer, self._answer = self._answer, None
         if answer is not None:
             answer.release()
 
-    def _read(self) -> Iterator[Event]:
-        client, session = self._session.opened()
-        self._answer = client.stream_run(session, self._request, self._session.interrupt_quietly)
-        for document in self._answer.lines():
-            event = Event(document)
-            if event.type == "started":
-                self._run = str(document.get("run", ""))
-            if event.type == "finished":
-                last = event
-                continue
-            yield event
-        self.close()
-        if not self._run:
-            self.result = _cancelled(session)
-            return
-        # The stream has ended, hence the Result is there.
-        self.result = Result(client.get_run(session, self._run))
-        yield last
+    def __del__(self) -> None:
+        # Of a loop that was left by break.
+        if getattr(self, "_answer", None) is not None:
+            self._release()
 
 
 class Run:
     """A run that was started and not waited for. It lives on when this object, or the connection, does not."""
 
-    def __init__(self, client: Client, session: str, run: str) -> None:
+    def __init__(self, client: Port, session: str, run: str) -> None:
         self._client = client
         self.session = session
         self.id = run
@@ -110,10 +127,11 @@ class Run:
                     last, lost = event.n, 0
                     yield event
                 return
-            except ConnectionFailed:
+            except ConnectionFailed as error:
                 lost += 1
                 if lost > _MOST_RESUMES:
                     raise
+                tell(f"{error}: connecting again to the events of {self.id}, {lost} of {_MOST_RESUMES}")
             finally:
                 answer.release()
             pause(0.05 * lost)

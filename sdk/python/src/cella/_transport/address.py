@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from typing import Optional
 
 CONNECT_BOUND = 10.0
+# By the first of the names that the system has: macOS has another one for the first, and some systems lack them all.
+_KEEPALIVE = ((("TCP_KEEPIDLE", "TCP_KEEPALIVE"), 60), (("TCP_KEEPINTVL",), 15), (("TCP_KEEPCNT",), 4))
 # Those of this process. A child made by fork closes its copies, so that the parent's are the only ones.
 OPEN: WeakSet[socket.socket] = WeakSet()
 
@@ -30,6 +32,8 @@ class Address:
         scheme, colon, rest = text.partition(":")
         if colon and scheme == "unix":
             self.path = rest[2:] if rest.startswith("//") else rest
+            if not hasattr(socket, "AF_UNIX"):
+                raise ValueError(f"{text!r}: Python has no Unix sockets on this system; use http:// or https://")
             if not self.path.startswith("/"):
                 raise ValueError(f"{text!r}: the path of a socket is absolute, as unix:/run/cella/cella.sock")
         elif scheme in ("http", "https") and rest.startswith("//"):
@@ -70,13 +74,14 @@ class Address:
 
 def tune(connected: socket.socket) -> None:
     """A peer that vanished without a word is noticed in about two minutes, also in a long run."""
-    if connected.family == socket.AF_UNIX:
+    if connected.family == getattr(socket, "AF_UNIX", None):
         return
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
+    for names, value in _KEEPALIVE:
+        option = next((getattr(socket, name) for name in names if hasattr(socket, name)), None)
+        if option is not None:
+            connected.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def end(connected: socket.socket) -> None:
@@ -91,6 +96,8 @@ def end(connected: socket.socket) -> None:
 
 def has_news(connected: socket.socket) -> bool:
     """Of a connection that nobody reads: its end, or bytes that nobody asked for. Either way it is of no use."""
+    if not hasattr(select, "poll"):
+        return bool(select.select([connected], [], [], 0)[0])
     poll = select.poll()
     poll.register(connected, select.POLLIN)
     return bool(poll.poll(0))
@@ -102,4 +109,5 @@ def _close_in_child() -> None:
     OPEN.clear()
 
 
-os.register_at_fork(after_in_child=_close_in_child)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)

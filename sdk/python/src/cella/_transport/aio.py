@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
+import functools
 import inspect
 import os
 import socket
@@ -17,7 +19,7 @@ from cella._transport.address import CONNECT_BOUND, OPEN, Address, end, has_news
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable
+    from collections.abc import AsyncGenerator, Awaitable, Coroutine
     from typing import Any, Callable, Optional, TypeVar
 
     T = TypeVar("T")
@@ -27,6 +29,7 @@ _IDLE_BOUND = 60.0
 _MOST_IDLE = 64
 # Of one loop at once; descriptors are few (often 1024). What stops a run does not wait for a place.
 _MOST_BUSY = 256
+_LAST_BOUND = 3.0
 _PART = 256 << 10
 # asyncio makes a cancellation of Ctrl-C.
 INTERRUPTS: tuple[type[BaseException], ...] = ()
@@ -48,9 +51,12 @@ class Connection:
         await self._loop.sock_sendall(self._socket, data)
 
     async def receive(self) -> bytes:
-        if self._bound is None:
-            return await self._loop.sock_recv(self._socket, _PART)
-        return await _bounded(self._loop.sock_recv(self._socket, _PART), self._bound)
+        try:
+            return self._socket.recv(_PART)
+        except (BlockingIOError, InterruptedError):
+            pass
+        await _readable(self._loop, self._socket, self._bound)
+        return await self._loop.sock_recv(self._socket, _PART)
 
     def set_bound(self, seconds: Optional[float]) -> None:
         """How long each wait may last; beyond, TimeoutError."""
@@ -94,6 +100,28 @@ class TlsConnection(Connection):
 
     def __del__(self) -> None:
         pass
+
+
+async def _readable(loop: asyncio.AbstractEventLoop, connected: socket.socket, seconds: Optional[float]) -> None:
+    """TimeoutError beyond the seconds. Cheaper than wait_for, which makes a task for each wait."""
+    if seconds is None:
+        return
+    ready: asyncio.Future[None] = loop.create_future()
+    try:
+        loop.add_reader(connected, _settle, ready)
+    except NotImplementedError:
+        return  # a loop of Windows has no readers: what it waits for is bounded by TCP alone
+    late = loop.call_later(seconds, _expire, ready)
+    try:
+        await ready
+    finally:
+        late.cancel()
+        loop.remove_reader(connected)
+
+
+def _expire(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_exception(TimeoutError("it took too long"))
 
 
 async def _bounded(work: Awaitable[T], seconds: Optional[float]) -> T:
@@ -243,18 +271,72 @@ async def call(callback: Callable[..., Any], *words: Any) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
+class Bell:
+    """Rung by any thread, waited for by a task of the loop that made it. Rings before the wait are not lost."""
+
+    __slots__ = ("_event", "_loop", "_rung")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+        self._rung = False
+
+    def ring(self) -> None:
+        if not self._rung:
+            self._rung = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self, seconds: Optional[float] = None) -> None:
+        """Until it was rung since the last time; at most so long."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            if seconds is None:
+                await self._event.wait()
+            else:
+                await asyncio.wait_for(self._event.wait(), seconds)
+        self._event.clear()
+        self._rung = False
+
+
 _settling: set[asyncio.Future[Any]] = set()
 
 
 async def settle(work: Callable[[], Awaitable[T]], undo: Callable[[T], Awaitable[None]]) -> T:
-    """Work that makes something elsewhere. If the wait is cancelled it goes on, and what it makes is undone."""
-    making = asyncio.ensure_future(work())
+    """Work that makes something elsewhere. If the wait is cancelled it goes on, and what it makes is undone in the
+    same task: a program that waits for its tasks waits for this."""
+    abandoned = False
+
+    async def make() -> T:
+        made = await work()
+        if abandoned:
+            await undo(made)
+        return made
+
+    making = asyncio.ensure_future(make())
     try:
         return await asyncio.shield(making)
     except asyncio.CancelledError:
-        _keep(making)
-        making.add_done_callback(lambda made: _undo(made, undo))
+        abandoned = True
+        making.add_done_callback(lambda made: made.cancelled() or made.exception())  # no caller is left to see it
+        if not making.done():
+            _keep(making)
+        elif not making.cancelled() and making.exception() is None:
+            _keep(asyncio.ensure_future(undo(making.result())))
         raise
+
+
+async def shielded(work: Callable[[], Awaitable[None]]) -> None:
+    """Goes on when the wait is cancelled; within a bound also when its loop is about to end and cancels everything."""
+    making = asyncio.ensure_future(_twice(work))
+    _keep(making)
+    await asyncio.shield(making)
+
+
+async def _twice(work: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await work()
+    except asyncio.CancelledError:
+        await asyncio.wait_for(work(), _LAST_BOUND)
 
 
 def _keep(future: asyncio.Future[Any]) -> None:
@@ -263,11 +345,55 @@ def _keep(future: asyncio.Future[Any]) -> None:
     future.add_done_callback(_settling.discard)
 
 
-def _undo(made: asyncio.Future[T], undo: Callable[[T], Awaitable[None]]) -> None:
-    if not made.cancelled() and made.exception() is None:
-        _keep(asyncio.ensure_future(undo(made.result())))
-
-
 async def in_thread(work: Callable[..., T], *words: Any) -> T:
     """Work with files, off the loop."""
     return await asyncio.get_running_loop().run_in_executor(None, work, *words)
+
+
+class TookTooLong(Exception):
+    """The time of a caller's function is over."""
+
+
+class Crew:
+    """Calls that are served at the same time, by number."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    async def start(self, number: int, work: Callable[..., Coroutine[Any, Any, None]], *words: Any) -> None:
+        task = asyncio.ensure_future(work(*words))
+        self._tasks[number] = task
+        task.add_done_callback(lambda _: self._tasks.pop(number, None))
+
+    def cancel(self, number: int) -> None:
+        task = self._tasks.get(number)
+        if task is not None:
+            task.cancel()
+
+    async def close(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def perform(
+    function: Callable[..., Any], words: tuple[Any, ...], named: dict[str, Any], seconds: Optional[float]
+) -> Any:
+    """What a function of the caller returns: a coroutine function's here, another one's in a thread. A thread cannot be
+    ended: beyond the time it goes on, and what it returns is dropped."""
+    if inspect.iscoroutinefunction(function):
+        work = asyncio.ensure_future(function(*words, **named))
+    else:
+        bound = functools.partial(contextvars.copy_context().run, function, *words, **named)
+        work = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(None, bound))
+    try:
+        done, _ = await asyncio.wait({work}, timeout=seconds)
+    except asyncio.CancelledError:
+        work.cancel()
+        raise
+    if not done:
+        work.cancel()
+        raise TookTooLong(f"{function.__name__}() took more than {seconds:g} s")
+    answer = work.result()
+    return await answer if inspect.isawaitable(answer) else answer

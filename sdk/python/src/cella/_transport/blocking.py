@@ -28,10 +28,11 @@ INTERRUPTS: tuple[type[BaseException], ...] = (KeyboardInterrupt,)
 class Connection:
     """One connection. Dropping it in the middle of a run cancels the run."""
 
-    __slots__ = ("_socket", "idle_since")
+    __slots__ = ("_bound", "_socket", "idle_since")
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+        self._bound: Optional[float] = None
         self.idle_since = 0.0
         OPEN.add(connected)
 
@@ -39,11 +40,16 @@ class Connection:
         self._socket.sendall(data)
 
     def receive(self) -> bytes:
-        return self._socket.recv(_PART)
+        try:
+            return self._socket.recv(_PART)
+        except socket.timeout:  # before Python 3.10 it is none of the builtin ones
+            raise TimeoutError("it took too long") from None
 
     def set_bound(self, seconds: Optional[float]) -> None:
         """How long each wait may last; beyond, TimeoutError."""
-        self._socket.settimeout(seconds)
+        if seconds != self._bound:
+            self._bound = seconds
+            self._socket.settimeout(seconds)
 
     def is_fresh(self) -> bool:
         return time.monotonic() - self.idle_since < _IDLE_BOUND and not has_news(self._socket)
@@ -125,6 +131,26 @@ class Turn:
         self._lock.release()
 
 
+class Bell:
+    """Rung by any thread, waited for by one. Rings before the wait are not lost."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._lock.acquire()
+
+    def ring(self) -> None:
+        try:
+            self._lock.release()
+        except RuntimeError:
+            pass  # it was rung already
+
+    def wait(self, seconds: Optional[float] = None) -> None:
+        """Until it was rung since the last time; at most so long."""
+        self._lock.acquire(timeout=-1 if seconds is None else seconds)
+
+
 def wait_readable(descriptors: tuple[int, ...], seconds: float) -> None:
     poll = select.poll()
     for descriptor in descriptors:
@@ -146,6 +172,64 @@ def settle(work: Callable[[], T], undo: Callable[[T], None]) -> T:
     return work()
 
 
+def shielded(work: Callable[[], None]) -> None:
+    """Nothing cancels the wait of a thread."""
+    work()
+
+
 def in_thread(work: Callable[..., T], *words: Any) -> T:
     """Work with files. This is a thread of the caller already."""
     return work(*words)
+
+
+class TookTooLong(Exception):
+    """The time of a caller's function is over."""
+
+
+class Crew:
+    """Calls that the thread serves which waits for the run, one after the other."""
+
+    def start(self, number: int, work: Callable[..., None], *words: Any) -> None:
+        work(*words)
+
+    def cancel(self, number: int) -> None:
+        """It has ended."""
+
+    def close(self) -> None:
+        """All have ended."""
+
+
+def perform(
+    function: Callable[..., Any], words: tuple[Any, ...], named: dict[str, Any], seconds: Optional[float]
+) -> Any:
+    """What a function of the caller returns. With a time, in a thread of its own, which goes on beyond the time."""
+    import inspect
+
+    if inspect.iscoroutinefunction(function):
+        import asyncio
+
+        plain, function = function, lambda *words, **named: asyncio.run(plain(*words, **named))
+        function.__name__ = plain.__name__
+    if seconds is None:
+        return function(*words, **named)
+    import contextvars
+    import threading
+
+    outcome: list[Any] = []
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            outcome.append((context.run(function, *words, **named), None))
+        except BaseException as error:
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=work, name="cella-tool", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not outcome:
+        raise TookTooLong(f"{function.__name__}() took more than {seconds:g} s")
+    value, error = outcome[0]
+    if error is not None:
+        raise error
+    return value

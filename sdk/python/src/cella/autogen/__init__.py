@@ -14,6 +14,8 @@ except ModuleNotFoundError as error:
         "cella.autogen needs autogen-core, for Python 3.10 or later: pip install 'cella[autogen]'", name="autogen_core"
     ) from None
 
+from ._docker import DockerCommandLineCodeExecutor, DockerCommandLineCodeExecutorConfig
+from ._jupyter import JupyterCodeExecutor, JupyterCodeExecutorConfig, JupyterCodeResult
 from ._local import LocalCommandLineCodeExecutor, LocalCommandLineCodeExecutorConfig
 from ._results import CommandLineCodeResult
 from ._sandbox import SandboxCommandLineCodeExecutor, SandboxCommandLineCodeExecutorConfig
@@ -23,6 +25,11 @@ __all__ = [
     "CodeExecutionInput",
     "CodeExecutionResult",
     "CommandLineCodeResult",
+    "DockerCommandLineCodeExecutor",
+    "DockerCommandLineCodeExecutorConfig",
+    "JupyterCodeExecutor",
+    "JupyterCodeExecutorConfig",
+    "JupyterCodeResult",
     "LocalCommandLineCodeExecutor",
     "LocalCommandLineCodeExecutorConfig",
     "PythonCodeExecutionTool",

@@ -48,9 +48,14 @@ def to_bytes(code: str) -> bytes:
 
 def file_of(code: str, language: str, work_dir: Path) -> Path:
     """Where the code goes, relative to `work_dir`, which must be a real path. Raises NotInWorkspace."""
+    return work_file(code, work_dir, _extension(language))
+
+
+def work_file(code: str, work_dir: Path, extension: str) -> Path:
+    """The same for a given extension."""
     first_line = code.split("\n", 1)[0]
     if not first_line.startswith(_NAME_LINE):
-        return Path(f"tmp_code_{sha256(to_bytes(code)).hexdigest()}.{_extension(language)}")
+        return Path(f"tmp_code_{sha256(to_bytes(code)).hexdigest()}.{extension}")
     name = first_line[len(_NAME_LINE) :].split(":", 1)[0].strip()
     try:
         relative = (work_dir / name).resolve().relative_to(work_dir)

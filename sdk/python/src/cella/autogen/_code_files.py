@@ -63,7 +63,7 @@ class CodeFiles:
                     try:
                         _remove(self._root, relative)
                     except OSError as error:
-                        failures.append(f"{path}: {error.strerror}")
+                        failures.append(f"{path}: {error}")
         return failures
 
 

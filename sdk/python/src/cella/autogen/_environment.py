@@ -18,17 +18,30 @@ _MOST_BYTES = 63 << 10
 _PIP_READS = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 
 
-def passed_on(variables: Mapping[str, str]) -> dict[str, str]:
+def usable(variables: Mapping[str, str]) -> dict[str, str]:
     """Those that a program can make use of. Names that no shell takes (exported functions of bash) and values that are
     no text stay behind."""
-    taken = {name: value for name, value in variables.items() if _NAME.fullmatch(name) and _is_text(value)}
-    size = sum(len(name) + len(value.encode()) + 2 for name, value in taken.items())
-    if len(taken) > _MOST_VARIABLES or size > _MOST_BYTES:
-        raise ValueError(
-            f"the environment is too large to be passed on ({len(taken)} variables, {size} bytes; at most "
-            f"{_MOST_VARIABLES} and {_MOST_BYTES}): name what the code needs with env={{...}}"
-        )
-    return taken
+    return {name: value for name, value in variables.items() if _NAME.fullmatch(name) and _is_text(value)}
+
+
+def fits(variables: Mapping[str, str]) -> bool:
+    """Whether a policy document can hold them."""
+    return len(variables) <= _MOST_VARIABLES and _size(variables) <= _MOST_BYTES
+
+
+def _size(variables: Mapping[str, str]) -> int:
+    return sum(len(name) + len(value.encode()) + 2 for name, value in variables.items())
+
+
+def passed_on(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those that are usable. Raises ValueError where there are too many."""
+    taken = usable(variables)
+    if fits(taken):
+        return taken
+    raise ValueError(
+        f"the environment is too large to be passed on ({len(taken)} variables, {_size(taken)} bytes; at most "
+        f"{_MOST_VARIABLES} and {_MOST_BYTES}): name what the code needs with env={{...}}"
+    )
 
 
 def virtual_env_dir(context: SimpleNamespace | None) -> str | None:

@@ -10,7 +10,7 @@ import os
 import warnings
 import weakref
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -29,8 +29,6 @@ from ._places import Place, Places
 from ._results import CANCELLED, CommandLineCodeResult, exit_code_of, text_of
 from ._temporary import TemporaryDirectory
 
-_logger = logging.getLogger(__name__)
-
 
 class _Call:
     """One call of execute_code_blocks, to be stopped by its token or by stop()."""
@@ -47,6 +45,7 @@ class CommandLineExecutor(CodeExecutor):
 
     SUPPORTED_LANGUAGES: ClassVar[list[str]] = SUPPORTED_LANGUAGES
     FUNCTION_PROMPT_TEMPLATE: ClassVar[str] = PROMPT_TEMPLATE
+    _PIP_FLAGS: ClassVar[Sequence[str]] = ()
 
     def __init__(
         self,
@@ -126,13 +125,17 @@ class CommandLineExecutor(CodeExecutor):
 
     async def stop(self) -> None:
         """Ends what is on, then removes what is temporary."""
+        await self._end_calls()
+        self._forget_temporary()
+
+    async def _end_calls(self) -> None:
+        """And what they left behind."""
         for call in list(self._calls):
             # In a loop that was closed in the middle of it, nothing goes on and nothing will end.
             if not call.loop.is_closed():
                 call.cancelled.tell()
                 await asyncio.wrap_future(call.ended)
         await self._places.close()
-        self._forget_temporary()
 
     def _forget_temporary(self) -> None:
         if self._temp_dir is not None:
@@ -187,14 +190,17 @@ class CommandLineExecutor(CodeExecutor):
                         break
                     if place is None:
                         place = await stack.enter_async_context(self._places.one(self._policy(root)))
-                    result = await place.run(command, self._seen(root), self._timeout, call.cancelled)
+                    program = str(relative) if language == "python" else None
+                    result = await place.run(
+                        command, self._seen(root), self._timeout, call.cancelled, self._exports(), program
+                    )
                     output, exit_code = output + text_of(result), exit_code_of(result)
                     if exit_code != 0:
                         break
             return CommandLineCodeResult(exit_code, output, files.first)
         finally:
             for failure in files.release(remove=self._cleanup_temp_files):
-                _logger.error("a temporary file could not be removed: %s", failure)
+                logging.error(f"Failed to delete temporary file {failure}")  # in AutoGen's words
 
     async def _set_up_functions(self, call: _Call) -> None:
         root = self.work_dir.resolve()
@@ -211,9 +217,9 @@ class CommandLineExecutor(CodeExecutor):
         self._functions_are_ready = True
 
     async def _pip(self, words: Sequence[str], root: Path, policy: dict[str, Any], call: _Call) -> Result:
-        command = [self._python(), "-m", "pip", "--disable-pip-version-check", *words]
+        command = [self._python(), *self._PIP_FLAGS, "-m", "pip", "--disable-pip-version-check", *words]
         async with self._places.one(policy) as place:
-            result = await place.run(command, self._seen(root), self._timeout, call.cancelled)
+            result = await place.run(command, self._seen(root), self._timeout, call.cancelled, self._exports())
         if result.status == "timeout":
             raise ValueError("Pip install timed out")
         if result.status == "cancelled":
@@ -244,6 +250,10 @@ class CommandLineExecutor(CodeExecutor):
     def _command(self, language: str) -> list[str]:
         """What runs a file of this language."""
         return command_of(language, self._python(), self._search_path())
+
+    def _exports(self) -> Mapping[str, str]:
+        """Variables that do not fit into the policy."""
+        return {}
 
     def _search_path(self) -> str:
         """Where programs are looked for."""

@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from cella.config import LocalConfig
 
-from ._environment import passed_on, virtual_env_at, virtual_env_dir
+from ._environment import fits, usable, virtual_env_at, virtual_env_dir
 from ._executor import CommandLineExecutor, _Call
 from ._functions import UserFunction
 
@@ -91,11 +91,15 @@ class LocalCommandLineCodeExecutor(CommandLineExecutor, Component[LocalCommandLi
         )
 
     def _environment(self) -> dict[str, str]:
-        variables = passed_on(os.environ if self._env is None else self._env)
+        variables = usable(os.environ if self._env is None else self._env)
         variables["PATH"] = self._search_path()
         # What was printed before a kill must not be lost in the interpreter's buffer.
         variables.setdefault("PYTHONUNBUFFERED", "1")
         return variables
+
+    def _exports(self) -> dict[str, str]:
+        variables = self._environment()
+        return {} if fits(variables) else variables
 
     def _search_path(self) -> str:
         path = (os.environ if self._env is None else self._env).get("PATH", os.defpath)
@@ -105,7 +109,10 @@ class LocalCommandLineCodeExecutor(CommandLineExecutor, Component[LocalCommandLi
 
     def _policy(self, root: Path) -> dict[str, Any]:
         # Without a working directory of ours the session has one of its own, so that nothing of it is seen in ours.
-        config = replace(_NO_LIMITS, open_files_limit=_open_files(), env=self._environment())
+        variables = self._environment()
+        # Too many for a policy are set by the script that starts a program.
+        env = variables if fits(variables) else {"PATH": variables["PATH"]}
+        config = replace(_NO_LIMITS, open_files_limit=_open_files(), env=env)
         return config.policy(local=True)
 
     def _python(self) -> str:

@@ -11,7 +11,7 @@ import contextlib
 import shlex
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Optional
 
 from cella._async.client import Client
 from cella._async.clients import shared_client
@@ -28,6 +28,9 @@ _IDLE_TIMEOUT = "10m"
 # What a local program gets besides the variables of its policy. With AutoGen it has those of the caller, and no more.
 _ADDED = ("HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "VIRTUAL_ENV")
 
+# Set by the shell itself; some shells refuse to have them set.
+_OF_THE_SHELL = ("OLDPWD", "PWD", "_", "SHLVL", "PPID", "UID", "EUID", "BASHOPTS", "SHELLOPTS")
+
 # The loop itself holds tasks weakly.
 _closing: set[asyncio.Task[None]] = set()
 
@@ -40,25 +43,47 @@ class Place:
         self._client = client
         self._session = session
         self.is_spoilt = False
+        # That code has added to the session.
+        self.packages: list[str] = []
 
     @classmethod
-    async def open(cls, policy: Mapping[str, Any]) -> Place:
+    async def open(cls, policy: Mapping[str, Any], packages: Sequence[str] = ()) -> Place:
+        """`packages`: those that code has added to another place, which is gone."""
         client = shared_client(private_server())
-        opening = asyncio.ensure_future(client.create_session({**policy, "idle_timeout": _IDLE_TIMEOUT}))
+        wanted = {"idle_timeout": _IDLE_TIMEOUT, **policy, **({"deps": list(packages)} if packages else {})}
+        opening = asyncio.ensure_future(client.create_session(wanted))
         try:
             answer = await asyncio.shield(opening)
         except asyncio.CancelledError:
             # The server may have opened it already: somebody has to close it.
             opening.add_done_callback(lambda opened: _close_unwanted(client, opened))
             raise
-        return cls(client, answer["id"], policy)
+        place = cls(client, answer["id"], policy)
+        if packages:
+            try:
+                await client.sync_deps(place._session)
+                place.packages = list(packages)
+            except BaseException:
+                await place.close()
+                raise
+        return place
 
-    async def run(self, command: Sequence[str], directory: str, timeout: float, cancelled: Cancelled) -> Result:
-        """Runs a program in `directory` to its end, or to its end by the time-out or the cancellation."""
-        env = self.policy.get("env", {})
-        unset = [name for name in _ADDED if name not in env] if self.policy["executor"] == "local" else []
-        script = _script(command, directory, unset, env.get("OLDPWD", ""))
-        request = {"code": script, "language": "sh", "timeout": timeout}
+    async def run(
+        self,
+        command: Sequence[str],
+        directory: str,
+        timeout: float,
+        cancelled: Cancelled,
+        exports: Mapping[str, str],
+        program: Optional[str] = None,
+    ) -> Result:
+        """Runs a command in `directory` to its end, or to its end by the time-out or the cancellation.
+
+        `exports` are variables besides those of the policy. `program`: the command runs this Python file of the
+        workspace, which a jail starts from its warm interpreter.
+        """
+        request = self._request(command, directory, exports, program)
+        request["timeout"] = timeout
         running = asyncio.ensure_future(self._client.run(self._session, request))
         stop = asyncio.ensure_future(cancelled.wait())
         # Until it is known to have ended well: children of code that was killed may still be there.
@@ -77,6 +102,15 @@ class Place:
                 task.cancel()
             await asyncio.gather(running, stop, return_exceptions=True)
 
+    def _request(
+        self, command: Sequence[str], directory: str, exports: Mapping[str, str], program: Optional[str]
+    ) -> dict[str, Any]:
+        if program is not None and not exports and self.policy["executor"] != "local":
+            return {"as": "program", "language": "python", "file": program, "cwd": directory}
+        known = {**self.policy.get("env", {}), **exports}
+        unset = [name for name in _ADDED if name not in known] if self.policy["executor"] == "local" else []
+        return {"code": _script(command, directory, unset, known.get("OLDPWD", ""), exports), "language": "sh"}
+
     async def is_usable(self, policy: Mapping[str, Any]) -> bool:
         """Whether another call can go on here."""
         if self.is_spoilt or self.policy != policy or not self._client.is_alive:
@@ -86,6 +120,13 @@ class Place:
             return bool((await self._client.get_session(self._session))["status"] == "idle")
         except CellaError:  # of the parent process; ended by its idle time
             return False
+
+    async def list_packages(self) -> bool:
+        """Whether they are others than before."""
+        before = self.packages
+        with contextlib.suppress(CellaError):  # it has ended meanwhile
+            self.packages = [str(each) for each in (await self._client.deps(self._session))["deps"]]
+        return self.packages != before
 
     async def close(self) -> None:
         """Ends everything in it, whatever happens to the caller meanwhile."""
@@ -105,6 +146,7 @@ class Places:
 
     def __init__(self) -> None:
         self._kept: Place | None = None
+        self._packages: list[str] = []  # that code of earlier calls has added
         self._lock = threading.Lock()
 
     @contextlib.asynccontextmanager
@@ -115,18 +157,20 @@ class Places:
             await place.close()
             place = None
         if place is None:
-            place = await Place.open(policy)
+            place = await Place.open(policy, self._packages)
         try:
             yield place
         except BaseException:
             await place.close()
             raise
+        if policy["executor"] == "sandbox" and await place.list_packages():
+            self._packages = place.packages
         left_over = place if place.is_spoilt else self._exchange(place)
         if left_over is not None:
             await left_over.close()
 
     async def close(self) -> None:
-        place = self._exchange(None)
+        place, self._packages = self._exchange(None), []
         if place is not None:
             await place.close()
 
@@ -143,11 +187,14 @@ def _close_unwanted(client: Client, opened: asyncio.Future[dict[str, Any]]) -> N
         task.add_done_callback(_closing.discard)
 
 
-def _script(command: Sequence[str], directory: str, unset: Sequence[str], old: str) -> str:
+def _script(
+    command: Sequence[str], directory: str, unset: Sequence[str], old: str, exports: Mapping[str, str]
+) -> str:
     # The session keeps this script in its own working directory while it runs, where the code would see it: away with
     # it first.
     lines = [
         '/bin/rm -f -- "$0"',
+        *(f"export {name}={shlex.quote(value)}" for name, value in exports.items() if name not in _OF_THE_SHELL),
         f"cd -- {shlex.quote(directory)} || exit",
         # Of that step; the caller's own is in the policy, and stays.
         f"OLDPWD={shlex.quote(old)}" if old else "unset OLDPWD",

@@ -70,6 +70,7 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
 
     component_config_schema = SandboxCommandLineCodeExecutorConfig
     component_provider_override = "cella.autogen.SandboxCommandLineCodeExecutor"
+    _PIP_FLAGS = ("-I",)  # the interpreter's own pip, not the one that guests have
 
     def __init__(
         self,
@@ -106,7 +107,8 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
         self._packages: TemporaryDirectory | None = None
 
     async def restart(self) -> None:
-        """Nothing is left to do: every call starts in a fresh jail."""
+        """Ends calls that are on, and the jail with all that earlier calls left in it. Files in `work_dir` stay."""
+        await self._end_calls()
 
     def _forget_temporary(self) -> None:
         super()._forget_temporary()
@@ -163,7 +165,7 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
         if self._virtual_env_context is not None:
             name = os.path.basename(self._virtual_env_context.env_exe)
             return os.path.join(os.path.realpath(self._virtual_env_context.env_dir), "bin", name)
-        return sys.executable if sys.prefix != sys.base_prefix else os.path.realpath(sys.executable)
+        return os.path.abspath(sys.executable) if sys.prefix != sys.base_prefix else os.path.realpath(sys.executable)
 
     def _seen(self, root: Path, relative: Path | None = None) -> str:
         return _WORKSPACE if relative is None else f"{_WORKSPACE}/{relative}"

@@ -1,4 +1,4 @@
-"""What happens around an executor: its server dies, its process forks, ends or is killed in the middle."""
+"""Faults around an executor: its server dies; its process forks, ends or is killed during a call."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def program(ours: Lab, text: str) -> list[str]:
     return [sys.executable, "-c", START.format(kind=ours.type.__name__) + text]
 
 
-def test_a_server_that_dies_is_told_and_replaced(ours: Lab, mark: str) -> None:
+def test_dead_server_is_reported_and_replaced(ours: Lab, mark: str) -> None:
     async def go() -> None:
         async with ours.make(timeout=60) as executor:
             assert (await execute(executor, ("sh", "echo 1"))).output == "1\n"
@@ -54,7 +54,7 @@ def test_a_server_that_dies_is_told_and_replaced(ours: Lab, mark: str) -> None:
     asyncio.run(go())
 
 
-def test_a_server_that_died_between_calls_is_replaced(ours: Lab) -> None:
+def test_server_that_died_between_calls_is_replaced(ours: Lab) -> None:
     async def go() -> None:
         async with ours.make() as executor:
             await execute(executor, ("sh", "echo 1"))
@@ -65,7 +65,7 @@ def test_a_server_that_died_between_calls_is_replaced(ours: Lab) -> None:
     asyncio.run(go())
 
 
-def test_a_child_made_by_fork_has_its_own(ours: Lab) -> None:
+def test_forked_child_starts_its_own_server(ours: Lab) -> None:
     text = """
 print(run(executor, "echo parent"), end="", flush=True)
 child = os.fork()
@@ -81,7 +81,7 @@ asyncio.run(executor.stop())
 
 
 @pytest.mark.parametrize("way", ["sys.exit(0)", "os.kill(os.getpid(), 9)"])
-def test_a_process_that_ends_in_the_middle_leaves_nothing(ours: Lab, mark: str, way: str) -> None:
+def test_process_that_ends_during_a_call_leaves_nothing(ours: Lab, mark: str, way: str) -> None:
     text = f"""
 import threading
 directory = executor.work_dir
@@ -103,7 +103,7 @@ print(directory, flush=True)
         shutil.rmtree(directory)
 
 
-def test_a_directory_goes_although_others_remove_files_of_it_as_well() -> None:
+def test_directory_is_removed_while_others_remove_its_files() -> None:
     """A call that ends just then takes its code files away."""
     directory = TemporaryDirectory("cella-")
     names = [pathlib.Path(directory.path, f"{number:05}") for number in range(3000)]
@@ -121,7 +121,7 @@ def test_a_directory_goes_although_others_remove_files_of_it_as_well() -> None:
     assert not os.path.exists(directory.path)
 
 
-def test_an_executor_that_nobody_stops_leaves_no_warning(ours: Lab) -> None:
+def test_executor_without_stop_leaves_no_warning(ours: Lab) -> None:
     text = 'print(run(executor, "echo 1"), end="")'
     command = [sys.executable, "-W", "error", *program(ours, text)[1:]]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

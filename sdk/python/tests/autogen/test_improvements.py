@@ -1,4 +1,4 @@
-"""Where AutoGen's own executor fails and ours do not. Each of these was seen to fail with AutoGen's."""
+"""Cases in which AutoGen's own executor fails and ours do not. Each was seen to fail with AutoGen's."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from autogen_core import CancellationToken
 from lab import Lab, execute
 
 
-def test_output_that_is_not_utf8(ours: Lab) -> None:
+def test_output_that_is_not_utf8_is_decoded(ours: Lab) -> None:
     code = "import sys\nsys.stdout.buffer.write(b'a\\xff\\xfeb\\n')\nsys.stderr.buffer.write(b'\\x80\\n')"
     result = ours.python(code)
     assert (result.exit_code, result.output) == (0, "\ufffd\na\ufffd\ufffdb\n")
 
 
-def test_code_with_half_of_a_character(ours: Lab) -> None:
+def test_code_with_a_lone_surrogate_is_a_syntax_error(ours: Lab) -> None:
     result = ours.python("print('\ud83d')")
     assert result.exit_code == 1 and "SyntaxError" in result.output
 
 
-def test_the_same_code_many_times_at_once(ours: Lab) -> None:
+def test_equal_code_runs_concurrently(ours: Lab) -> None:
     async def go() -> list[tuple[int, str]]:
         async with ours.make() as executor:
             results = await asyncio.gather(*(execute(executor, ("python", "print('same')")) for _ in range(24)))
@@ -32,7 +32,7 @@ def test_the_same_code_many_times_at_once(ours: Lab) -> None:
     assert ours.files() == []
 
 
-def test_two_executors_may_share_a_directory_and_a_name(ours: Lab) -> None:
+def test_two_executors_can_share_a_directory_and_a_file_name(ours: Lab) -> None:
     async def go() -> set[str]:
         async with ours.make() as one, ours.make() as two:
             code = "# filename: shared.py\nimport time\ntime.sleep(0.2)\nprint(open('shared.py').readline())"
@@ -43,13 +43,13 @@ def test_two_executors_may_share_a_directory_and_a_name(ours: Lab) -> None:
     assert ours.files() == []
 
 
-def test_a_named_file_makes_its_directories(ours: Lab) -> None:
+def test_file_name_creates_its_directories(ours: Lab) -> None:
     result = ours.python("# filename: a/b/c.py\nprint(__file__)", cleanup_temp_files=False)
     assert (result.exit_code, result.output) == (0, f"{ours.seen_dir}/a/b/c.py\n")
 
 
 @pytest.mark.parametrize("name", [".", "", "sub", "x" * 300, "file.txt/x.py", "nul\0.py", "loop/x.py"])
-def test_names_that_cannot_be_a_file(ours: Lab, name: str) -> None:
+def test_invalid_file_names_are_refused(ours: Lab, name: str) -> None:
     (ours.work_dir / "sub").mkdir()
     (ours.work_dir / "file.txt").touch()
     (ours.work_dir / "loop").symlink_to("loop")
@@ -59,12 +59,12 @@ def test_names_that_cannot_be_a_file(ours: Lab, name: str) -> None:
     assert ours.files() == before
 
 
-def test_files_from_before_a_refused_name_are_removed(ours: Lab) -> None:
+def test_files_written_before_a_refused_name_are_removed(ours: Lab) -> None:
     result = ours.run(("python", "print(1)"), ("python", "# filename: /out.py"))
     assert result.exit_code == 1 and ours.files() == []
 
 
-def test_a_link_that_the_code_left_is_not_written_through(ours: Lab, tmp_path: pathlib.Path) -> None:
+def test_symlink_left_by_the_code_is_not_written_through(ours: Lab, tmp_path: pathlib.Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     code = "# filename: next.py\nprint('ran')"
@@ -76,12 +76,12 @@ def test_a_link_that_the_code_left_is_not_written_through(ours: Lab, tmp_path: p
     assert victim.read_text() == "precious"
 
 
-def test_a_pipe_in_the_way_blocks_nobody(ours: Lab) -> None:
+def test_fifo_with_the_file_name_does_not_block(ours: Lab) -> None:
     ours.run(("sh", "mkfifo next.py"))
     assert ours.python("# filename: next.py\nprint('ran')", timeout=5).output == "ran\n"
 
 
-def test_a_directory_that_is_gone_is_told(ours: Lab) -> None:
+def test_missing_working_directory_is_reported(ours: Lab) -> None:
     executor = ours.make()
     ours.work_dir.rmdir()
     with pytest.raises(FileNotFoundError, match="coding"):
@@ -93,7 +93,7 @@ def test_standard_input_is_empty(ours: Lab) -> None:
     assert result.exit_code == 1 and "EOFError" in result.output
 
 
-def test_nothing_is_left_after_many_calls(ours: Lab) -> None:
+def test_many_calls_leak_no_descriptor_or_thread(ours: Lab) -> None:
     """No descriptor and no thread more than after the first calls."""
 
     def held() -> tuple[int, int]:
@@ -113,6 +113,6 @@ def test_nothing_is_left_after_many_calls(ours: Lab) -> None:
 
 
 @pytest.mark.parametrize("size", [10_000_000])
-def test_much_output_is_whole(ours: Lab, size: int) -> None:
+def test_large_output_is_complete(ours: Lab, size: int) -> None:
     result = ours.python(f"import sys\nsys.stdout.write('z' * {size})", timeout=60)
     assert result.exit_code == 0 and len(result.output) == size

@@ -1,0 +1,34 @@
+"""The document that asks for a run."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Optional, Union
+
+# Beyond the time that a run may take.
+_SHORT = 3.0
+
+
+def patience_for(timeout: object, otherwise: float) -> float:
+    """The end of a run that says how long it may take is due soon after that time."""
+    if isinstance(timeout, (int, float)) and 0 < timeout < otherwise:
+        return timeout + _SHORT
+    return otherwise
+
+
+def run_request(
+    code: Optional[str],
+    language: Optional[str],
+    blocks: Optional[Sequence[Mapping[str, str]]],
+    timeout: Union[float, str, None],
+    stdin: Optional[str],
+) -> dict[str, Any]:
+    if (code is None) == (blocks is None):
+        raise ValueError("either code or blocks is needed")
+    request: dict[str, Any] = {"code": code} if blocks is None else {"blocks": [dict(block) for block in blocks]}
+    for key, value in (("language", language), ("timeout", timeout), ("stdin", stdin)):
+        if value is not None:
+            request[key] = value
+    return request

@@ -1,0 +1,59 @@
+# Made from _async/deps.py by tools/make_sync.py: change that one.
+"""The packages that a session adds to those of its Python, from the operator's index. The code gets no network."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cella._sync.session import Session
+
+    Names = list[str]
+
+
+class DepsChange:
+    """What a change did."""
+
+    __slots__ = ("added", "needs_restart", "removed")
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.added: dict[str, str] = {each["name"]: each["version"] for each in document["added"]}
+        self.removed: list[str] = list(document["removed"])
+        # The session's Python had these in another version, and may have imported that one.
+        self.needs_restart: list[str] = list(document["needs_restart"])
+
+    def __repr__(self) -> str:
+        return f"DepsChange(added={self.added}, removed={self.removed}, needs_restart={self.needs_restart})"
+
+
+class Deps:
+    """Add, list, remove, synchronise."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def add(self, *specs: str) -> DepsChange:
+        """Installs packages, as `numpy>=2`. The next run can import them. Raises DepsError if it cannot be done."""
+        client, session = self._session.opened()
+        return DepsChange(client.add_deps(session, list(specs)))
+
+    def list(self) -> Names:
+        """What was asked for, each name once."""
+        client, session = self._session.opened()
+        return [str(each) for each in (client.deps(session))["deps"]]
+
+    def installed(self) -> dict[str, str]:
+        """The versions of what was installed for it."""
+        client, session = self._session.opened()
+        return {each["name"]: each["version"] for each in (client.deps(session))["installed"]}
+
+    def remove(self, name: str) -> bool:
+        """Whether the package was there."""
+        client, session = self._session.opened()
+        return client.remove_dep(session, name)
+
+    def sync(self) -> DepsChange:
+        """Installs what the session was configured with (`deps`, `deps_file`)."""
+        client, session = self._session.opened()
+        return DepsChange(client.sync_deps(session))

@@ -1,0 +1,246 @@
+# Made from _async/inprocess.py by tools/make_sync.py: change that one.
+"""The port of a session whose code runs in this process."""
+
+from __future__ import annotations
+
+from cella._capabilities import inprocess_capabilities
+from cella._inprocess.guest import Guest
+from cella._inprocess.record import ISOLATION
+from cella._transport.blocking import INTERRUPTS, Bell, in_thread
+from cella.errors import ForkedError, Unsupported
+from cella.result import Result
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, BinaryIO, Callable, NoReturn, Optional, Union
+
+    from cella._sync.channel import Channel
+    from cella._sync.exchange import Answer
+    from cella._inprocess.record import Record
+    from cella.config import InProcessConfig
+
+    Interrupted = Callable[[], None]
+    Document = dict[str, Any]
+
+# Code that was interrupted has so long to end by itself; after that it is cancelled.
+_INTERRUPT_GRACE = 3.0
+_PAGE = 1 << 20
+
+
+def _refuse(what: str, instead: str = "") -> NoReturn:
+    hint = instead or "the sandbox executor has them"
+    raise Unsupported(409, "unsupported", f"the inprocess executor has no {what}", hint)
+
+
+class _Events:
+    """The events of a run after one that is known, as they come."""
+
+    def __init__(self, record: Record, after: int, cancel: Optional[Callable[[], object]] = None) -> None:
+        self._record = record
+        self._next = after
+        self._cancel = cancel
+        self._bell = Bell()
+        record.streams.append(self._bell)
+        record.waiters.append(self._bell)
+
+    def lines(self) -> Iterator[Any]:
+        while True:
+            is_last = self._record.done  # looked at first: the last events may come meanwhile
+            for event in self._record.events(self._next):
+                self._next = event["n"]
+                yield event
+            if is_last:
+                self._cancel = None
+                return
+            self._bell.wait()
+
+    def release(self) -> None:
+        cancel, self._cancel = self._cancel, None
+        if cancel is not None:
+            cancel()
+
+
+class InProcess:
+    """Of one session."""
+
+    is_local = True
+    is_alive = True
+    url = "inprocess:"
+    server = None
+
+    def __init__(self, config: InProcessConfig) -> None:
+        self._config = config
+        self._guest: Optional[Guest] = None
+        self._policy: Mapping[str, Any] = {}
+
+    @property
+    def _open(self) -> Guest:
+        assert self._guest is not None
+        return self._guest
+
+    def check_process(self) -> None:
+        if self._guest is not None and not self._guest.is_owner():
+            raise ForkedError("this session belongs to the parent process: open another one in this child")
+
+    def abandon(self, session: str) -> None:
+        if self._guest is not None:
+            self._guest.close()
+
+    def close(self) -> None:
+        pass
+
+    def create_session(self, policy: Optional[Mapping[str, Any]] = None) -> Document:
+        if self._config.deps or self._config.deps_file is not None:
+            _refuse("installer of its own yet", "install what the code needs into your environment, without deps=")
+        self._policy = policy or {}
+        self._guest = Guest(self._config)
+        return self.get_session(self._guest.id)
+
+    def get_session(self, session: str) -> Document:
+        busy = any(record.status == "running" for record in self._open.records())
+        return {
+            "id": self._open.id, "name": self._policy.get("name"), "labels": self._policy.get("labels", {}),
+            "executor": "inprocess", "status": "closed" if self._open.closed else "running" if busy else "idle",
+            "capabilities": inprocess_capabilities(), "expires_at": None, "isolation": ISOLATION,
+        }
+
+    def delete_session(self, session: str) -> None:
+        self._open.close()
+        in_thread(self._open.join)
+
+    # Runs
+
+    def _wait(self, record: Record, interrupted: Optional[Interrupted]) -> None:
+        bell = Bell()
+        record.waiters.append(bell)
+        try:
+            while not record.done:
+                bell.wait()
+        except INTERRUPTS:
+            if interrupted is not None:
+                interrupted()
+                bell.wait(_INTERRUPT_GRACE)
+            self._open.cancel(record.id)
+            raise
+        except BaseException:
+            self._open.cancel(record.id)
+            raise
+
+    def _submit(self, request: Mapping[str, Any]) -> Record:
+        self.check_process()
+        return self._open.submit(request)
+
+    def run(
+        self, session: str, request: Mapping[str, Any], interrupted: Optional[Interrupted] = None
+    ) -> Result:
+        record = self._submit(request)
+        self._wait(record, interrupted)
+        return Result(record.result())
+
+    def open_channel(self, session: str) -> Channel:
+        _refuse("no tools", "pass the function to the code as a variable")
+
+    def start_run(self, session: str, request: Mapping[str, Any]) -> str:
+        return self._submit(request).id
+
+    def stream_run(
+        self, session: str, request: Mapping[str, Any], interrupted: Optional[Interrupted] = None
+    ) -> _Events:
+        record = self._submit(request)
+        return _Events(record, 0, lambda: self._open.cancel(record.id))
+
+    def events(self, session: str, run: str, after: Optional[int] = None) -> _Events:
+        return _Events(self._open.record(run), after or 0)
+
+    def list_runs(self, session: str, after: Optional[str] = None, limit: Optional[int] = None) -> Document:
+        runs = [
+            {"id": each.id, "status": each.status, "exit_code": each.result()["exit_code"] if each.done else None}
+            for each in self._open.records()
+        ]
+        return {"runs": runs, "next": None}
+
+    def get_run(self, session: str, run: str) -> Document:
+        record = self._open.record(run)
+        return record.result() if record.done else {"id": run, "status": record.status, "events": None}
+
+    def output(
+        self, session: str, run: str, stream: str = "stdout", offset: int = 0, limit: Optional[int] = None
+    ) -> bytes:
+        """What its Result has: no more is kept."""
+        record = self._open.record(run)
+        text = record.result()[stream] if record.done else ""
+        return bytes(text.encode()[offset : offset + (limit or _PAGE)])
+
+    def cancel_run(self, session: str, run: str) -> bool:
+        return self._open.cancel(run)
+
+    def interrupt(self, session: str) -> bool:
+        return self._open.interrupt()
+
+    def input(self, session: str, text: Optional[str]) -> None:
+        self._open.reply(text)
+
+    def reset(self, session: str) -> None:
+        bell = Bell()
+        self._open.reset(bell.ring)
+        bell.wait()
+
+    def complete(
+        self, session: str, code: str, cursor: Optional[int] = None, language: str = "python"
+    ) -> Document:
+        return self._open.complete(code, len(code) if cursor is None else cursor)
+
+    def inspect(
+        self, session: str, code: str, cursor: Optional[int] = None, language: str = "python"
+    ) -> Document:
+        return self._open.inspect(code, len(code) if cursor is None else cursor)
+
+    # What cannot exist here
+
+    def checkpoints(self, session: str) -> list[str]:
+        _refuse("checkpoints")
+
+    def checkpoint(self, session: str, name: str) -> None:
+        _refuse("checkpoints")
+
+    def rollback(self, session: str, name: str) -> None:
+        _refuse("checkpoints")
+
+    def drop_checkpoint(self, session: str, name: str) -> None:
+        _refuse("checkpoints")
+
+    def deps(self, session: str) -> Document:
+        _refuse("deps")
+
+    def add_deps(self, session: str, packages: list[str]) -> Document:
+        _refuse("deps")
+
+    def sync_deps(self, session: str) -> Document:
+        _refuse("deps")
+
+    def remove_dep(self, session: str, name: str) -> bool:
+        _refuse("deps")
+
+    def list_files(
+        self, session: str, path: str = "", after: Optional[str] = None, limit: Optional[int] = None
+    ) -> Document:
+        _refuse("workspace", _FILES)
+
+    def upload(self, session: str, path: str, content: Union[bytes, BinaryIO]) -> None:
+        _refuse("workspace", _FILES)
+
+    def download(self, session: str, path: str) -> Answer:
+        _refuse("workspace", _FILES)
+
+    def delete_file(self, session: str, path: str, recursive: bool = False) -> None:
+        _refuse("workspace", _FILES)
+
+    def download_archive(self, session: str, path: str = "") -> Answer:
+        _refuse("workspace", _FILES)
+
+    def upload_archive(self, session: str, content: Union[bytes, BinaryIO], path: str = "") -> Document:
+        _refuse("workspace", _FILES)
+
+
+_FILES = "its code has your own files; the sandbox executor has a workspace"

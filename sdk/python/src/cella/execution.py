@@ -1,0 +1,25 @@
+"""Executors and their configurations: where a session's code runs.
+
+    from cella.execution import InProcessConfig, InProcessExecutor
+"""
+
+from __future__ import annotations
+
+from cella._container import ContainerConfig, ContainerExecutor
+from cella.config import (
+    Executor,
+    InProcessConfig,
+    InProcessExecutor,
+    LocalConfig,
+    LocalExecutor,
+    Mount,
+    SandboxConfig,
+    SandboxExecutor,
+    SubprocessConfig,
+    SubprocessExecutor,
+)
+
+__all__ = [
+    "ContainerConfig", "ContainerExecutor", "Executor", "InProcessConfig", "InProcessExecutor", "LocalConfig",
+    "LocalExecutor", "Mount", "SandboxConfig", "SandboxExecutor", "SubprocessConfig", "SubprocessExecutor",
+]

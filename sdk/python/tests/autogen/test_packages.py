@@ -1,0 +1,41 @@
+"""pip in blocks of the jailed executor: what it adds is there for later blocks and calls."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+
+import pytest
+from lab import Lab, execute
+
+pytestmark = pytest.mark.needs("network-index")
+
+FIND = "import importlib.util\nprint(importlib.util.find_spec('cowsay') is not None)"
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CELLA_STATE_DIR", str(tmp_path / "state"))
+
+
+def test_pip_block_installs_for_later_blocks_and_calls(sandbox: Lab) -> None:
+    async def calls() -> None:
+        async with sandbox.make() as executor, sandbox.make() as other:
+            result = await execute(executor, ("sh", "pip install cowsay"), ("python", FIND))
+            assert (result.exit_code, result.output) == (0, "True\n"), result.output
+            assert (await execute(executor, ("sh", f'python3 -c "{FIND.replace(chr(10), ";")}"'))).output == "True\n"
+            assert (await execute(other, ("python", FIND))).output == "False\n"
+            # The session of a call that was killed is not used again.
+            slow = sandbox.make(timeout=1)
+            slow._places = executor._places
+            assert (await execute(slow, ("python", "while True: pass"))).exit_code == 124
+            assert (await execute(executor, ("python", FIND))).output == "True\n"
+            await executor.restart()
+            assert (await execute(executor, ("python", FIND))).output == "False\n"
+
+    asyncio.run(calls())
+
+
+def test_pip_block_that_fails_is_the_result(sandbox: Lab) -> None:
+    result = sandbox.run(("sh", "pip install cella-no-such-package-8f3a"), ("python", "print(1)"))
+    assert result.exit_code == 1 and "cella-no-such-package-8f3a" in result.output

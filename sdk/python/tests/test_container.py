@@ -1,0 +1,188 @@
+"""Containers from Python: ContainerExecutor, its rule about tokens, and what the engine was truly asked for."""
+
+import asyncio
+import json
+import os
+import secrets
+
+import pytest
+
+import cella
+import cella.sync
+from cella import ContainerConfig, ContainerExecutor
+from conftest import REPOSITORY
+from support.engine import Engine
+from support.needs import require
+from support.running import wait_until
+
+docker = pytest.mark.needs("docker")
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return Engine(require("docker"))
+
+
+@pytest.fixture
+def contained(open_session, engine):
+    """Opens sessions in containers of the test image; their containers end with the test."""
+
+    def make(**fields):
+        if "auth_token" not in fields:
+            fields.setdefault("auth_disabled", True)
+        return open_session(executor=ContainerExecutor(engine=engine.host, image=engine.image, **fields))
+
+    return make
+
+
+def a_name():
+    return f"cella-test-{secrets.token_hex(6)}"
+
+
+# The table of tokens
+
+
+@pytest.mark.parametrize("given", [{}, {"auth_token": None}, {"auth_token": ""}])
+def test_configuration_without_token_is_refused_and_names_both_fields(given):
+    with pytest.raises(ValueError, match=r"auth_token.*auth_disabled=True"):
+        ContainerConfig(**given)
+
+
+def test_token_and_no_token_contradict_each_other():
+    with pytest.raises(ValueError, match="contradict"):
+        ContainerConfig(auth_token="secret", auth_disabled=True)
+
+
+def test_token_is_not_shown():
+    assert "secret" not in repr(ContainerConfig(auth_token="secret"))
+
+
+def test_cpu_quota_in_microseconds_is_refused_with_the_share():
+    with pytest.raises(ValueError, match=r"cores.*0\.5"):
+        ContainerConfig(auth_disabled=True, cpu_quota=50000)
+
+
+def test_packages_at_run_time_are_refused_with_the_remedy():
+    with pytest.raises(ValueError, match="use an image"):
+        ContainerConfig(auth_disabled=True, allow_runtime_deps=True)
+
+
+def test_configuration_survives_json():
+    config = ContainerConfig(auth_token="secret", image="an/image:1", pids_limit=9)
+    assert ContainerConfig.from_json(config.to_json()) == config
+
+
+def test_configuration_becomes_a_policy_with_the_defaults_of_the_table():
+    assert ContainerConfig(auth_token="secret", work_dir="/w", bind_dir="/b").policy(local=False) == {
+        "executor": "container", "network": "none", "workdir": "/w", "limits": {"timeout": 60.0, "memory": "512m"},
+        "container": {"auth_token": "secret", "auth_disabled": False, "bind_dir": "/b"},
+        "best_effort": False,
+    }
+
+
+# With an engine
+
+
+@docker
+def test_session_keeps_state_and_says_how_it_is_confined(contained, wait, engine):
+    name = a_name()
+    session = contained(auth_token="a secret", container_name=name, cpu_quota=0.5)
+    assert wait(session.run("x = 6; print('out')")).stdout == "out\n"
+    assert wait(session.run("x * 7")).value == "42"
+    assert wait(session.run("1 / 0")).error.name == "ZeroDivisionError"
+    isolation = wait(session.info())["isolation"]
+    assert isolation["network"] == "none" and isolation["limits"]["memory"]["value"] == 512 << 20
+    for word in ("state", "value", "interrupt", "network_isolation", "memory_limit", "filesystem_isolation", "timeout"):
+        assert session.supports(word), word
+    found = engine.inspect(name)
+    assert "a secret" not in json.dumps(found)
+    host = found["HostConfig"]
+    assert host["Memory"] == host["MemorySwap"] == 512 << 20 and host["NanoCpus"] == 500_000_000
+    assert host["ReadonlyRootfs"] and host["NetworkMode"] == "none" and host["CapDrop"] == ["ALL"]
+    assert not host["CapAdd"] and not host["ExtraHosts"] and not host["DeviceRequests"] and not host["Privileged"]
+    assert host["AutoRemove"] and host["PidsLimit"] <= 128 + 10
+
+
+@docker
+def test_timeout_and_cancel_end_the_code(contained, wait):
+    session = contained(timeout="1s")
+    result = wait(session.run("print('before', flush=True)\nwhile True: pass"))
+    assert (result.status, result.stdout) == ("timeout", "before\n")
+    assert wait(session.run("1")).value == "1"
+
+
+@docker
+def test_events_come_as_they_happen(engine):
+    async def events():
+        executor = ContainerExecutor(auth_disabled=True, engine=engine.host, image=engine.image)
+        async with cella.Session(executor) as session:
+            stream = session.stream("print('a'); 2")
+            return [event.type async for event in stream], stream.result.value
+
+    kinds, value = asyncio.run(events())
+    assert kinds[0] == "started" and "stdout" in kinds and kinds[-1] == "finished" and value == "2"
+
+
+@docker
+def test_closed_session_leaves_no_container(contained, wait, engine):
+    name = a_name()
+    session = contained(container_name=name)
+    wait(session.run("1"))
+    assert engine.exists(name)
+    wait(session.close() if hasattr(session, "close") else session.aclose())
+    assert wait_until(lambda: not engine.exists(name))
+
+
+@docker
+def test_options_reach_the_container(contained, wait, engine, tmp_path):
+    name = a_name()
+    work = tmp_path / "work"
+    work.mkdir()
+    session = contained(
+        container_name=name, work_dir=work, read_only=False, env={"NAME": "wert"}, network_disabled=False,
+        pids_limit=33,
+    )
+    code = "import os; open('made', 'w').close(); open('/made', 'w').close(); (os.getuid(), os.environ['NAME'])"
+    assert wait(session.run(code)).value == str((os.getuid(), "wert"))
+    host = engine.inspect(name)["HostConfig"]
+    assert host["NetworkMode"] == "bridge" and host["ReadonlyRootfs"] is False and 33 <= host["PidsLimit"] <= 43
+    assert (work / "made").stat().st_uid == os.getuid()
+
+
+@docker
+@pytest.mark.parametrize(
+    "fields, words",
+    [
+        ({"bind_dir": "/b"}, "bind_dir"),
+        ({"image": "cella-test/none:9", "pull": "never"}, "cella-test/none:9"),
+        ({"engine": "unix:///nonexistent.sock"}, "start Docker or Podman"),
+        ({"read_only": False, "disk_limit": "1m"}, "disk"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(open_session, wait, engine, fields, words):
+    before = len(engine.containers())
+    given = {"auth_disabled": True, "engine": engine.host, "image": engine.image, **fields}
+    session = open_session(executor=ContainerExecutor(**given))
+    with pytest.raises(cella.CellaError, match=f"(?s){words}"):
+        wait(session.run("1"))
+    assert wait_until(lambda: len(engine.containers()) == before)
+
+
+@docker
+def test_taken_name_is_refused_and_the_other_container_lives(contained, wait, engine):
+    name = a_name()
+    wait(contained(container_name=name).run("1"))
+    with pytest.raises(cella.CellaError, match=name):
+        wait(contained(container_name=name).run("1"))
+    assert engine.inspect(name)["State"]["Running"]
+
+
+@docker
+def test_snippet_of_the_guide_prints_what_it_says(engine, capsys, monkeypatch):
+    from test_docs import PROMISE, SNIPPET, run
+
+    monkeypatch.setenv("DOCKER_HOST", engine.host)
+    (snippet,) = SNIPPET.findall((REPOSITORY / "docs" / "container.md").read_text())
+    code = snippet.replace('"python:3-slim"', f'"{engine.image}", engine="{engine.host}"')
+    asyncio.run(run(code, {}))
+    assert capsys.readouterr().out.splitlines() == PROMISE.findall(snippet)
