@@ -1,5 +1,5 @@
-# make run and make test are all you need: each installs what is missing (tools/packages.txt), builds, and runs.
-# Progress goes to stderr, so that `make -s run` has only the program's output on stdout.
+# `make run` and `make test` install missing packages (tools/packages.txt), build, and run.
+# Progress goes to stderr, so `make -s run` prints only the program's output on stdout.
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
 .SUFFIXES:
@@ -20,8 +20,8 @@ except OSError as error:
     print("network:", error.strerror or error)
 endef
 
-# CODE is the user's and may hold anything, $(shell ...) included: never expanded by make, never seen by the shell as
-# text, it reaches cella through the environment as it was given (but for leading blanks, which make drops).
+# CODE is text of the user and may contain anything, $(shell ...) included. It is passed to cella in an environment variable,
+# so that neither make nor the shell expands it. (make drops leading blanks.)
 unexport CODE
 export CELLA_MAKE_CODE := $(or $(value CODE),$(DEMO))
 
@@ -33,7 +33,7 @@ build: setup  ## Build the release programs into build/release/bin/ (the default
 run: build  ## Run a demo in the sandbox, or your own: make run CODE='print(1)' [ARGS='--memory 64m']
 	@$(CELLA) run --summary $(ARGS) -c "$$CELLA_MAKE_CODE"
 
-check: setup-test  ## Test the essentials in two minutes, one subject in less: make check ONLY=server
+check: setup-test  ## Test the essentials (three minutes), or one subject: make check ONLY=server
 	@tools/check.sh '$(ONLY)'
 
 test: lint  ## Test everything that CI tests: lint, clang-tidy, sanitizers, all suites
@@ -42,14 +42,14 @@ test: lint  ## Test everything that CI tests: lint, clang-tidy, sanitizers, all 
 	@tools/check_completions.sh $(CELLA)
 	@tools/run_tests.sh test
 
-test-long: setup-test  ## Test what takes too long for every change: large numbers, second user, clean machines, QEMU
+test-long: setup-test  ## Run the long tests: large numbers, second user, clean machines, QEMU
 	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON
 	@tools/check_tidy.py --all build/release
 	@tools/run_tests.sh long
 	@sdk/python/tools/test_all.py --as-user
 	@$(MAKE) -s test-wheel test-vm
 
-soak: build  ## Open, use and close 10,000 sessions, and see that nothing is left behind (part of test-long)
+soak: build  ## Open, use and close 10,000 sessions, and check that nothing remains (part of test-long)
 	@tools/build.sh release cella-soak -DCELLA_BUILD_TESTS=ON
 	@build/release/bin/cella-soak $(or $(SESSIONS),10000)
 
@@ -57,25 +57,27 @@ test-vm: build  ## Boot a kernel with cgroup v2 alone under QEMU, and test the l
 	@tools/setup.sh vm
 	@tests/vm/run.sh
 
-lint: setup-test  ## Check format, layers and the Python package
-	@echo "== checking format, layers and the Python package" >&2
+lint: setup-test  ## Check format, layers, spawns and the Python package
+	@echo "== checking format, layers, spawns and the Python package" >&2
 	@tools/check_format.sh
 	@tools/check_layers.py --self-test
 	@tools/check_layers.py
+	@tools/check_spawns.py --self-test
+	@tools/check_spawns.py
 	@tools/check_python.sh
 
-tidy: setup-test  ## Run clang-tidy over all files that changed since they last passed
+tidy: setup-test  ## Run clang-tidy over all files changed since they last passed
 	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON
 	@tools/check_tidy.py --all build/release
 
 bench: build  ## Measure this machine
 	@$(CELLA) bench $(ARGS)
 
-wheel: $(if $(WHEEL_PREFIX),,build)  ## Build the Python wheel, programs included, into dist/ (WHEEL_PREFIX=DIR: those installed there)
+wheel: $(if $(WHEEL_PREFIX),,build)  ## Build the Python wheel, programs included, into dist/ (WHEEL_PREFIX=DIR: with the programs installed in DIR)
 	@tools/setup.sh wheel
 	@sdk/python/tools/make_wheel.py $(if $(WHEEL_PREFIX),--prefix '$(WHEEL_PREFIX)') dist
 
-test-wheel: wheel  ## Install the wheel on systems that have Python and nothing else, and use it there (part of test-long)
+test-wheel: wheel  ## Install and use the wheel on systems with only Python (part of test-long)
 	@tools/setup.sh wheel test-wheel
 	@CELLA_BIN='$(or $(WHEEL_PREFIX),build/release)/bin/cella' PYTHONPATH=sdk/python/src \
 	  /usr/bin/python3 -B -m pytest -q -p no:cacheprovider -c sdk/python/pyproject.toml --rootdir sdk/python \
@@ -84,7 +86,7 @@ test-wheel: wheel  ## Install the wheel on systems that have Python and nothing 
 install: build  ## Install below PREFIX (/usr/local), staged in DESTDIR if given
 	@DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)' --strip
 
-uninstall:  ## Remove what the last install from here installed
+uninstall:  ## Remove the files of the last install from this tree
 	@cmake -DMANIFEST=build/release/install_manifest.txt -DDESTDIR='$(DESTDIR)' -P cmake/Uninstall.cmake
 
 format: setup-test  ## Format all C++

@@ -6,9 +6,22 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 preset=$1 target=$2
 shift 2
+
+if ! command -v cmake >/dev/null || ! command -v ninja >/dev/null; then
+  printf 'build: cmake (3.25 or later) and ninja are needed. On Debian and Ubuntu: tools/setup.sh build\n' >&2
+  exit 1
+fi
+# The compiler of the environment wins over that of the preset.
+if [[ ${CXX-} ]]; then set -- "$@" "-DCMAKE_CXX_COMPILER=$CXX"; fi
+compiler=${CXX-clang++-19}
+if ! command -v "$compiler" >/dev/null; then
+  printf "build: there is no compiler '%s'. Install it (tools/setup.sh build), or name another: CXX=clang++ make\n" \
+    "$compiler" >&2
+  exit 1
+fi
 folder=build/$preset
 
-# Ninja itself configures again when a CMake file has changed; here only what it cannot know.
+# Ninja itself configures again when a CMake file has changed. This detects only a missing or differently configured tree.
 configured=1
 [[ -f $folder/build.ninja ]] || configured=''
 for setting; do

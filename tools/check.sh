@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `make check`: an answer while one works.
+# `make check`: the quick tests.
 #   tools/check.sh            format, layers, and the tests that are labelled `check`
 #   tools/check.sh SUBJECT    the tests of one subject, with only the programs that they need
 set -euo pipefail
@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 only=${1-}
 if [[ $only ]]; then
-  # `make` alone configures a tree without tests, which has no subjects.
+  # A tree that `make` configured has no tests and hence no subjects.
   grep -qs '^CELLA_BUILD_TESTS:BOOL=ON$' build/release/CMakeCache.txt ||
     tools/build.sh release programs -DCELLA_BUILD_TESTS=ON
   mapfile -t subjects < <(ctest --test-dir build/release --print-labels | sed -n 's/^ *subject://p' | sort)
@@ -17,9 +17,11 @@ if [[ $only ]]; then
   fi
   tools/build.sh release "check_$only" -DCELLA_BUILD_TESTS=ON
 else
-  echo "== checking format and layers" >&2
+  echo "== checking format, layers, spawns and shell completions" >&2
   tools/check_format.sh
   tools/check_layers.py
+  tools/check_spawns.py
   tools/build.sh release all -DCELLA_BUILD_TESTS=ON
+  tools/check_completions.sh build/release/bin/cella
 fi
 tools/run_tests.sh check "$only"

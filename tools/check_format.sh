@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks that all C++ is as clang-format would write it; --fix writes it so.
+# Checks that all C++ is formatted by clang-format; --fix formats it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -10,7 +10,7 @@ for folder in include src tests bench examples; do
   if [[ -d $folder ]]; then folders+=("$folder"); fi
 done
 mapfile -d '' -t files < <(find "${folders[@]}" -type f \( -name '*.h' -o -name '*.cc' \) -print0 | sort -z)
-# One exact version: others break lines differently.
+# One exact version, because others break lines differently.
 if ! printf '%s\0' "${files[@]}" | xargs -0 -P "$(nproc)" -n 16 clang-format-19 "${mode[@]}"; then
   echo "format: run 'make format'" >&2
   exit 1

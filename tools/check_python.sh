@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ruff and mypy --strict over the Python package, with its own configuration.
+# Runs ruff and mypy --strict over the Python package with its own configuration.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../sdk/python"
 env=(../../tools/python_env.sh sdk tools/requirements.txt)

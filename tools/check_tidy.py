@@ -3,12 +3,12 @@
 
     tools/check_tidy.py [--all] build/release
 
-A file is known to be clean while it, its command, the headers of ours that it reaches, and .clang-tidy are what they
-were when it passed. A stamp in the user's cache directory remembers that by their hash, for every clone. Of the others
-only those are checked that the last commits, or the work since, changed; all of them, which takes minutes, with --all.
+A file is known to be clean if the file, its command, our headers that it includes, and .clang-tidy are unchanged since it
+passed. A stamp file in the user's cache directory, named by their hash, records this for all clones. Of the other files,
+only those that recent commits or uncommitted work changed are checked; --all checks all of them, which takes minutes.
 
-Nearly all of clang-tidy's time goes into the headers of others, so the files of one target are checked together, as one
-that includes them; those whose private names collide go into different ones.
+clang-tidy spends most of its time on third-party headers. Therefore the files of one target are checked together, through
+a file that includes them. Files whose private names collide are checked in different batches.
 """
 import hashlib
 import json
@@ -30,7 +30,7 @@ BATCHES = ROOT / "build" / "tidy"
 COMMITS = 20
 MONTH = 30 * 24 * 3600
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
-TOGETHER = 12  # files; more save little, and keep a core busy while the other has nothing left
+TOGETHER = 12  # files per batch; larger batches save little and leave cores idle at the end
 
 
 @cache
@@ -56,7 +56,7 @@ def stamp(entry):
 
 
 class Batch:
-    """Files of one target, and a file in a directory of its own that includes them all."""
+    """Files of one target, and a generated file that includes them all."""
 
     def __init__(self, entries):
         self.entries = entries
@@ -67,7 +67,7 @@ class Batch:
         words = shlex.split(entries[0]["command"])
         out = words.index("-o")
         self.command = [word for word in words[:out] if not word.startswith("-W")] + ["-w", "-c", str(self.file)]
-        # Without the launcher, which comes before the compiler.
+        # Remove the compiler launcher in front of the compiler.
         first = next(at for at, word in enumerate(self.command) if "clang" in Path(word).name)
         self.command = self.command[first:]
         self.directory = entries[0]["directory"]
@@ -75,18 +75,18 @@ class Batch:
             [{"directory": self.directory, "file": str(self.file), "command": shlex.join(self.command)}]))
 
     def colliding(self):
-        """Files that do not compile behind the others, so that without them there are fewer errors."""
+        """Files that do not compile after the others in one batch."""
         done = subprocess.run([*self.command, "-fsyntax-only", "-ferror-limit=0"], cwd=self.directory,
                               capture_output=True, text=True)
         named = set(re.findall(r"^(/[^:\n]+):\d+:\d+: (?:fatal )?error: ", done.stderr, re.M))
         if done.returncode == 0:
             return []
         blamed = [entry for entry in self.entries if entry["file"] in named]
-        # A header, or all of them: half of the files may well get on with one another.
+        # The errors are in a header, or in all files: split the batch in half.
         return blamed if 0 < len(blamed) < len(self.entries) else self.entries[len(self.entries) // 2:]
 
     def check(self):
-        """Whether clang-tidy has nothing to say; else it has been said."""
+        """Returns whether clang-tidy found nothing; prints its findings otherwise."""
         done = subprocess.run(["clang-tidy-19", "--quiet", "--header-filter=/(src|include/cella)/.*\\.(h|cc)$",
                                "-p", str(self.folder), str(self.file)], cwd=ROOT, capture_output=True, text=True)
         if done.returncode == 0:
@@ -99,7 +99,7 @@ class Batch:
 
 
 def tidy(entries):
-    """The entries that passed."""
+    """Returns the entries that passed."""
     passed = []
     while entries:
         together = entries
@@ -119,7 +119,7 @@ def batches(entries):
 
 
 def changed_lately():
-    """Sources that the last commits, or the work since, changed; also those whose own header did. None: git cannot tell."""
+    """Sources that recent commits or uncommitted work changed, directly or in their own header. None: git failed."""
     def git(*words):
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
         return done.stdout.splitlines() if done.returncode == 0 else None
@@ -132,7 +132,7 @@ def changed_lately():
 
 
 def select(entries, everything):
-    """What to check, and a word about it."""
+    """Returns the entries to check, and a note for the output."""
     todo = [entry for entry in entries if not stamp(entry).exists()]
     if not everything and todo and (changed := changed_lately()) is not None:
         todo = [entry for entry in todo if entry["file"] in changed]

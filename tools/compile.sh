@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Compiler launcher: ccache, used so that another clone of the sources finds what this one compiled.
+# Compiler launcher: runs ccache so that clones of the sources share compiled objects.
 #   tools/compile.sh SOURCE_TREE COMPILER ARGUMENT...
-# ccache keys an object by the content of the precompiled header, and that holds absolute paths of its clone. So each
-# clone makes its own, without ccache, and leaves a checksum of what went into it beside it, which ccache reads instead.
+# ccache keys an object by the content of the precompiled header, which contains absolute paths of its clone. Therefore each
+# clone compiles its own precompiled header without ccache and writes a checksum of its inputs, which ccache uses instead.
 set -euo pipefail
 
 root=$1
@@ -10,7 +10,7 @@ shift
 arguments=()
 emits='' output='' before=''
 for argument; do
-  # ccache makes paths below CCACHE_BASEDIR relative, but not those behind -Xclang.
+  # ccache makes paths below CCACHE_BASEDIR relative, except after -Xclang.
   if [[ $before == -Xclang && $argument == "$root"/* ]]; then argument=$(realpath --relative-to=. -s "$argument"); fi
   if [[ $argument == -emit-pch ]]; then emits=1; fi
   if [[ $before == -o ]]; then output=$argument; fi

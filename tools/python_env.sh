@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command in a Python environment with the packages of a requirements file, made once below build/python/.
+# Runs a command in a Python environment with the packages of a requirements file. The environment is created once below
+# build/python/.
 #   tools/python_env.sh NAME REQUIREMENTS COMMAND...
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -8,10 +9,10 @@ name=$1 requirements=$(realpath "$2")
 shift 2
 folder=$root/build/python/$name
 mkdir -p "$root/build/python"
-# Several tests may want it at once.
+# Several tests may need it at the same time.
 exec {lock}>"$folder.lock"
 flock "$lock"
-# Complete only when pip has finished, and only with these very packages.
+# The copy of the requirements marks a complete environment.
 if ! cmp -s "$requirements" "$folder/requirements.txt"; then
   echo "== making $folder (packages from the index)" >&2
   rm -rf "$folder"

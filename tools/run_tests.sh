@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Runs tests that are built, by what is in a hurry.
+# Runs built tests.
 #
-#     tools/run_tests.sh check [SUBJECT]     a quick answer, about everything or about one subject
-#     tools/run_tests.sh test                what CI runs, with the sanitizers and clang-tidy behind it
-#     tools/run_tests.sh long                what takes too long for every change
+#     tools/run_tests.sh check [SUBJECT]     the quick tests, all or of one subject
+#     tools/run_tests.sh test                the tests of CI, with sanitizers and clang-tidy in the background
+#     tools/run_tests.sh long                the long tests
 #
-# Tests wait most of their time, so more of them run at once than there are processors; those marked `alone` have nothing
-# beside them. Cases and durations: tools/slow_tests.py.
+# Tests spend most of their time waiting, so twice as many run at once as there are processors. Tests marked `alone` run by
+# themselves. tools/slow_tests.py lists cases and durations.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 mode=$1
+most_unstable=3  # more failed groups than this are not run again
 at_once=$(($(nproc) * 2))
 run=(ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$at_once"
      --output-junit "test-results-of-$mode.xml")
@@ -25,7 +26,7 @@ case $mode in
     ;;
   test)
     rm -f build/*/test-results/*.xml
-    # Behind the tests, with what they leave of the processors.
+    # In the background, with the processor time that the tests leave.
     log=build/behind_tests.log
     behind() {
       tools/check_tidy.py build/release && tools/build.sh asan unit_tests &&
@@ -36,15 +37,26 @@ case $mode in
     job=$!
     set +m
     trap 'kill -- "-$job" 2>/dev/null || true' EXIT
-    echo "== all suites of the release build; clang-tidy, and the unit tests with sanitizers, behind them: $log" >&2
-    failed=0
-    "${run[@]}" -LE '^long$' || failed=1
+    echo "== all suites of the release build; in the background clang-tidy and unit tests with sanitizers: $log" >&2
+    failed=0 unstable=()
+    if ! "${run[@]}" -LE '^long$'; then
+      # A few failed groups run once more, one at a time. Those that pass then are reported as unstable below.
+      mapfile -t unstable < <(cut -d: -f2 build/release/Testing/Temporary/LastTestsFailed.log)
+      echo "== failed: ${unstable[*]}" >&2
+      if ((${#unstable[@]} == 0 || ${#unstable[@]} > most_unstable)) ||
+        ! ctest --test-dir build/release --output-on-failure --no-tests=error --rerun-failed; then
+        failed=1 unstable=()
+      fi
+    fi
     echo "== clang-tidy and sanitizers" >&2
-    renice -n 0 -g "$job" &>/dev/null || true  # root may take it back, now that no test runs beside it
+    renice -n 0 -g "$job" &>/dev/null || true  # restore the priority, which only root may do
     wait "$job" || failed=1
     cat "$log" >&2
     trap - EXIT
     tools/slow_tests.py --top 10 >&2
+    if ((${#unstable[@]})); then
+      echo "== unstable: failed beside other tests and passed alone (a defect, see tests/README.md): ${unstable[*]}" >&2
+    fi
     exit "$failed"
     ;;
   long)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the given sections of tools/packages.txt need and this machine lacks (Debian, Ubuntu and kin).
-#   tools/setup.sh [--dry-run] SECTION...     CELLA_SETUP=off skips it
-# With everything present it is one dpkg-query and needs neither root nor a network.
+# Installs the missing packages of the given sections of tools/packages.txt (Debian, Ubuntu and derivatives).
+#   tools/setup.sh [--dry-run] SECTION...     CELLA_SETUP=off skips it, CELLA_SETUP=yes does not ask
+# If nothing is missing, it runs one dpkg-query and needs neither root nor a network. On a terminal it prints what it will
+# run, and asks first.
 set -euo pipefail
 
 list="$(dirname "${BASH_SOURCE[0]}")/packages.txt"
@@ -11,9 +12,13 @@ die() { printf 'setup: %s\n' "$@" >&2; exit 1; }
 dry_run=''
 if [[ ${1-} == --dry-run ]]; then dry_run=1; shift; fi
 (($#)) || die "usage: tools/setup.sh [--dry-run] SECTION..."
+if [[ $(uname -s) != Linux ]]; then
+  die "cella is built and runs on Linux; this is $(uname -s). Use a virtual machine, or WSL2 on Windows;" \
+    "or use a server elsewhere from here, with the Python package: cella.Session(url='https://…')."
+fi
 [[ ${CELLA_SETUP-} == off ]] && exit 0
 
-# A need is its package and the alternatives to it, as "a|b".
+# Each element is a package and its alternatives, as "a|b".
 needs=()
 HaveAll() {
   local mark
@@ -41,7 +46,8 @@ done
 ((${#needs[@]})) || exit 0
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-  say "not a Debian-like system, so nothing is installed; going on without checking for: ${needs[*]}"
+  say "not a Debian-like system: nothing is installed. If the build fails, install these or what they are called here:" \
+    "${needs[*]}"
   exit 0
 fi
 
@@ -61,6 +67,15 @@ if [[ $dry_run ]]; then printf '%s\n' "${missing[@]}"; exit 0; fi
 
 plural=s
 ((${#missing[@]} > 1)) || plural=''
+
+# Whether to go on; without a terminal there is no one to ask.
+Ask() {
+  local answer=''
+  [[ ${CELLA_SETUP-} != yes && -t 0 && -t 2 ]] || return 0
+  printf '%s [Y/n] ' "$1" >&2
+  read -r answer || answer=n
+  [[ ! $answer || $answer == [yY]* ]] || die "Nothing was changed. CELLA_SETUP=off builds with what there is."
+}
 say "installing ${#missing[@]} package$plural (first run only): ${missing[*]}"
 
 as_root=()
@@ -68,11 +83,12 @@ if ((EUID != 0)); then
   command -v sudo >/dev/null || die "root is needed to install packages and there is no sudo. As root, run:" \
     "  tools/setup.sh $*"
   as_root=(sudo)
+  Ask "Run sudo apt-get update and apt-get install for them?"
   sudo true || die "sudo refused, and root is needed to install: ${missing[*]}"
 fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# The lock time-out waits for the unattended upgrade that a new machine runs at its first boot.
+# The lock timeout covers the unattended upgrade that a new machine runs at its first boot.
 apt=(env LC_ALL=C DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
      apt-get -y -q -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 --no-install-recommends)
 Update() { "${as_root[@]}" "${apt[@]}" update >"$log" 2>&1 && ! grep -q '^[WE]: Failed to fetch' "$log"; }
@@ -80,13 +96,13 @@ Offline() { grep -Eq 'Failed to fetch|Could not (resolve|connect)|Temporary fail
 Fail() {
   tail -n 5 "$log" >&2
   if Offline; then
-    die "the package servers cannot be reached, and these packages are missing: ${missing[*]}" \
-      "Connect to the network and run it again, or install them by hand."
+    die "the package servers are unreachable, and these packages are missing: ${missing[*]}" \
+      "Connect to the network and run this again, or install the packages yourself."
   fi
   die "$1"
 }
 fresh=1
-Update || { sleep 2; Update; } || fresh=''  # old lists and a filled package cache may still do
+Update || { sleep 2; Update; } || fresh=''  # old lists and cached packages may suffice
 
 chosen=() unknown=()
 for need in "${missing[@]}"; do
@@ -104,10 +120,11 @@ if ((${#unknown[@]})); then
   die "$problem"
 fi
 
-# libboost1.81-dev displaces Debian 12's 1.74 headers, and with them whatever was built on those (a scipy, say): look
-# first, and leave that decision to the user.
+# libboost1.81-dev replaces Debian 12's 1.74 headers, and apt then removes packages that depend on those (scipy, for
+# example). Simulate first, and leave that decision to the user.
 LC_ALL=C apt-get install -s --no-install-recommends "${chosen[@]}" >"$log" 2>&1 ||
   Fail "apt cannot install ${chosen[*]}"
+mapfile -t replaced < <(sed -n 's/^Remv \([^ :]*\).*/\1/p' "$log" | grep -E '^libboost.*-dev$' || true)
 mapfile -t removed < <(sed -n 's/^Remv \([^ :]*\).*/\1/p' "$log" | grep -Ev '^libboost.*-dev$' || true)
 if ((${#removed[@]})); then
   die "installing ${chosen[*]} would remove: ${removed[*]}" \
@@ -115,11 +132,18 @@ if ((${#removed[@]})); then
     "  ${as_root[*]:+${as_root[*]} }apt-get install --no-install-recommends ${chosen[*]}"
 fi
 
+say "${as_root[*]:+${as_root[*]} }apt-get install ${chosen[*]}"
+if ((${#replaced[@]})); then
+  say "this removes other versions of Boost's headers: ${replaced[*]}"
+  Ask "Replace them?"
+elif ((EUID == 0)); then
+  Ask "Run this?"
+fi
 Install() { "${as_root[@]}" "${apt[@]}" install "${chosen[@]}" >"$log" 2>&1; }
 if ! Install; then
   problem="apt-get install failed: ${chosen[*]}"
   [[ $fresh ]] || Fail "$problem"
-  say "that failed; once more with fresh package lists"
+  say "the installation failed; trying again with new package lists"
   Update || true
   Install || Fail "$problem"
 fi

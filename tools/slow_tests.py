@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Prints the slowest tests, files and groups of the last run, from the JUnit files that every suite writes.
+"""Prints the slowest tests, files and groups of the last run, from the JUnit files of the suites.
 
     tools/slow_tests.py [--top N] [--count] [BUILD...]      # BUILD: build/release and build/asan
 
---count prints how many cases each group has instead, with those that were skipped or failed.
+--count prints the number of cases of each group instead, and how many were skipped or failed.
 """
 import argparse
 import sys
@@ -32,7 +32,7 @@ def outcome_of(case):
 
 
 def read_cases(folder):
-    """pytest names a class where GoogleTest names a file."""
+    """In the attribute `classname` pytest writes a class and GoogleTest a file."""
     for path in sorted((folder / "test-results").glob("*.xml")):
         group = path.stem if folder.name == "release" else f"{folder.name}:{path.stem}"
         try:
@@ -77,7 +77,7 @@ def main():
     options = parser.parse_args()
     cases = [case for folder in options.build for case in read_cases(folder)]
     if not cases:
-        sys.exit("slow_tests: no test has been run here: 'make check' or 'make test' writes the results")
+        sys.exit("slow_tests: no test results found; run 'make check' or 'make test' first")
     if options.count:
         print_counts(cases)
         return

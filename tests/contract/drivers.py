@@ -3,14 +3,20 @@
 A driver knows what its executor can do; a case that needs more does not apply to it.
 """
 
+from support.cella import PYTHON
+from support.needs import require
 from support.repl import Repl
 
 
 class Driver:
     """One executor by one way. `capabilities` are the words of `needs:`."""
 
-    name = ""
+    name = ""  # of the executor
+    label = None  # of the driver, where it differs
     capabilities = frozenset()
+    needs = None  # a mark of tests/README.md
+    different = frozenset()  # names of cases that do not hold here; README.md says why
+    rolls_back = True  # else a crash loses the state
 
     def open(self, settings):
         """A session with settings of case_file.SESSION_SETTINGS (texts): an object with the methods below."""
@@ -57,14 +63,85 @@ class CommandLine(Driver):
         self._binary = binary
         self._environment = environment
 
+    more_flags = ()
+
     def open(self, settings):
-        flags = ["--executor", self.name]
+        flags = ["--executor", self.name, *self.more_flags]
         for key, value in settings.items():
             if key == "preload":
                 flags += [word for module in value.split() for word in ("--preload", module)]
             elif key in self.FLAGS:
                 flags += [self.FLAGS[key], value]
-        return _Conversation(Repl(self._binary, *flags, env=self._environment))
+        return _Conversation(Repl(self._binary, *flags, env=self._environment, python=self.python()))
+
+    def python(self):
+        return PYTHON
+
+
+class KernelCommandLine(CommandLine):
+    """The same with a Jupyter kernel."""
+
+    needs = "jupyter"
+    rolls_back = False
+    # What a real ipykernel does otherwise, in the order of the table in README.md.
+    different = frozenset(
+        {
+            # The form of tracebacks, messages and warnings is IPython's.
+            "an exception has name, message and source lines",
+            "a traceback shows the lines of earlier cells",
+            "endless recursion is an error",
+            "an exception whose text raises still has a name",
+            "exception groups and notes are shown",
+            "a module of the workspace shows its own lines",
+            "an unknown magic is an error that lists the known",
+            "the same warning in a later cell is seen again",
+            # A representation that fails is an error of the run.
+            "a representation that fails is left out",
+            "a repr that raises does not hide that the code ran",
+            "a repr that returns no text is replaced",
+            "a deeply nested value is shown or is an error",
+            "lone surrogates are accepted",
+            # A message of more than 32 MB is left out, with a note.
+            "a huge display is left out with a note",
+            "an exception with a huge message is cut",
+            "a large value is truncated",
+            "a repr of a hundred megabytes is truncated",
+            # Streams: sys.stdout is an object of ipykernel, which decodes what is written below it; `!` runs in a terminal.
+            "output before a crash is kept",
+            "os._exit is an exit code and rolls back",
+            "writes below Python are captured, in order",
+            "output of subprocesses is captured, in order",
+            "Python's own output comes before a subprocess even unflushed",
+            "a shell command streams its output",
+            "standard descriptors may be redirected for good",
+            "invalid UTF-8 is replaced",
+            "a character split over two writes is complete",
+            "replacing sys.stdout redirects until the run ends",
+            "a run may replace sys.stdout by anything",
+            "closing sys.stdout is survived",
+            "sys.stdin can be read in every way",
+            # The kernel is a process with an event loop of its own, and lives in the session's namespace.
+            "an interrupt ends an await",
+            "asyncio.run works in a cell",
+            "fork returns twice, and the child's end is not the run's",
+            "an exception in a forked child is printed on stderr only",
+            "names of __main__ may all be deleted",
+            "extreme interpreter settings are handled",
+            # There are no checkpoints, and no /workspace without a jail.
+            "a thread that prints after its run does not disturb the next",
+            "reset forgets everything but the files",
+        }
+    )
+
+    def python(self):
+        return require("jupyter")["JUPYTER_PYTHON"]
+
+
+class JailedKernelCommandLine(KernelCommandLine):
+    """The same in a jail."""
+
+    label = "subprocess-jail"
+    more_flags = ("--jail",)
 
 
 class _Conversation(Session):
@@ -115,8 +192,33 @@ class _Conversation(Session):
         self._repl.release()
 
 
+class Container(CommandLine):
+    """In containers of the tests' image, whose interpreters are Python and Bash."""
+
+    needs = "docker"
+
+    def __init__(self, name, mode, capabilities, binary, environment):
+        super().__init__("container", capabilities, binary, environment)
+        self.label = name
+        self._mode = mode
+
+    def open(self, settings):
+        engine = require("docker")
+        flags = ["--executor", self.name, "--image", engine["CELLA_TEST_IMAGE"], "--mode", self._mode]
+        flags += [word for key, value in settings.items() if key in self.FLAGS for word in (self.FLAGS[key], value)]
+        environment = {**self._environment, "DOCKER_HOST": engine["DOCKER_HOST"]}
+        return _Conversation(Repl(self._binary, *flags, env=environment, python=None))
+
+
+CONTAINER = frozenset({"languages:bash"})
+
+
 def command_line_drivers(binary, environment):
     return [
-        CommandLine("sandbox", EVERYWHERE | CELLS | TERMINAL | {"checkpoint", "jail"}, binary, environment),
+        Container("container", "session", CONTAINER | CELLS | TERMINAL, binary, environment),
+        Container("container-command", "command", CONTAINER, binary, environment),
+        CommandLine("sandbox", EVERYWHERE | CELLS | TERMINAL | {"checkpoint", "jail", "deps"}, binary, environment),
         CommandLine("local", EVERYWHERE, binary, environment),
+        KernelCommandLine("subprocess", CELLS | TERMINAL, binary, environment),
+        JailedKernelCommandLine("subprocess", CELLS | TERMINAL, binary, environment),
     ]

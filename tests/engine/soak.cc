@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "async/task_group.h"
-#include "session/engine.h"
+#include "engine/engine.h"
 #include "session/json.h"
 #include "session/session.h"
 
@@ -90,7 +90,7 @@ bool IsSame(const Footprint& before, const Footprint& after) {
          after.processes <= before.processes + 12;
 }
 
-async::Task<bool> Churn(async::Loop& loop, executor::Executor& executor, const session::SessionOptions& options,
+async::Task<bool> Churn(async::Loop& loop, run::Executor& executor, const session::SessionOptions& options,
                         int sessions, int* left) {
   bool fine = true;
   auto client = [&]() -> async::Task<void> {
@@ -102,18 +102,18 @@ async::Task<bool> Churn(async::Loop& loop, executor::Executor& executor, const s
         fine = false;
         co_return;
       }
-      session::RunInput input;
+      RunSpec input;
       // Every tenth one crashes and goes on from its checkpoint.
       const bool crashes = *left % 10 == 0;
       input.blocks = {{"python", "x = 41"}};
-      auto first = co_await (*session)->Run(input);
+      auto first = co_await (*session)->RunToEnd(input);
       Result<RunResult> crashed = RunResult{};
       if (crashes) {
         input.blocks.front().code = "import os; os.kill(os.getpid(), 11)";
-        crashed = co_await (*session)->Run(input);
+        crashed = co_await (*session)->RunToEnd(input);
       }
       input.blocks.front().code = "print(x); x + 1";
-      auto result = co_await (*session)->Run(input);
+      auto result = co_await (*session)->RunToEnd(input);
       if (!result || result->value != "42" || result->stdout_text != "41\n") {
         std::cerr << "wrong answer: " << (result ? session::ToJson(*result) : result.error().message) << "\nafter "
                   << (first ? session::ToJson(*first) : first.error().message) << "\nand "
@@ -133,19 +133,19 @@ async::Task<bool> Churn(async::Loop& loop, executor::Executor& executor, const s
 int Main(int argc, char** argv) {
   const int count = argc > 1 ? atoi(argv[1]) : 300;
   async::Loop loop;
-  auto engine = session::MakeEngine(loop, ExecutorKind::kSandbox, {2, 2});
+  auto engine = engine::MakeEngine(loop, ExecutorKind::kSandbox, {.pool = {2, 2}});
   if (!engine) {
     std::cerr << engine.error().message << "\n";
     return 1;
   }
   session::SessionOptions options;
-  options.request.policy.python = "/usr/bin/python3";
-  options.request.preload.assign(argv + std::min(argc, 2), argv + argc);
+  options.guest.policy.python = "/usr/bin/python3";
+  options.guest.preload.assign(argv + std::min(argc, 2), argv + argc);
   Footprint before, after;
   bool fine = false;
   auto all = [&]() -> async::Task<void> {
     int left = 0;
-    executor::Executor& executor = *(*engine)->executor;
+    run::Executor& executor = *(*engine)->executor;
     fine = co_await Churn(loop, executor, options, std::min(200, count), &left);
     co_await async::SleepUntil(async::Clock::now() + std::chrono::milliseconds(500));
     before = Measure();

@@ -11,7 +11,7 @@
 namespace cella::http {
 namespace {
 
-TEST(HttpRequestCorpus, BreaksNothing) {
+TEST(HttpRequestCorpus, ParsesOrRejectsEveryInput) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(CELLA_CORPUS "/http_request")) {
     SCOPED_TRACE(entry.path().string());

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "session/tar_numbers.h"
-#include "session/test_tar_drive.h"
+#include "workspace/tar_numbers.h"
+#include "workspace/test_tar_drive.h"
 
 namespace {
 

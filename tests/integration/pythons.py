@@ -70,17 +70,13 @@ class PrivateHome:
         self.full, self.minor = version()
         self.prefix = self.root / "versions" / self.full
         self.python = copy_prefix(self.prefix)
-        self.calls = home / "calls"
         self.shim = write_script(
-            self.root / "shims" / "python3", f'#!/bin/sh\necho asked >> {self.calls}\nexec {self.python} "$@"\n'
+            self.root / "shims" / "python3", f'#!/bin/sh\nexec {self.python} "$@"\n'
         )
         self.venv = make_venv(self.python, home / "project" / ".venv")
         for directory in (home, self.root, self.root / "versions", home / "project"):
             (directory / "secret").write_text("private")
         os.chmod(home, 0o700)
-
-    def asked(self):
-        return len(self.calls.read_text().splitlines()) if self.calls.exists() else 0
 
 
 def foreign_pythons():

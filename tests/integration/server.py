@@ -26,10 +26,10 @@ SSE = {"Accept": "text/event-stream"}
 
 
 def to_toml(config):
-    """Tables of plain values: their JSON is TOML."""
+    """Tables of plain values: their JSON is TOML. None: the key is not there."""
     lines = []
     for table, values in config.items():
-        lines += [f"[{table}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items()), ""]
+        lines += [f"[{table}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items() if value is not None), ""]
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""The file that the code becomes: its name, from the command line or from its first line, and nowhere else."""
+"""The name of the file that the code is written to: from the command line or from the first line."""
 
 import hashlib
 import os
@@ -30,7 +30,7 @@ def saved_name(run, language, code):
         ("php", "<?php\n// filename: named.php\necho $argv[0];"),
     ],
 )
-def test_a_first_line_names_the_file(run, language, code):
+def test_first_line_comment_sets_the_file_name(run, language, code):
     name = re.search(r"named\.\w+", code)[0]
     assert saved_name(run, language, code) == name
 
@@ -44,19 +44,19 @@ def test_a_first_line_names_the_file(run, language, code):
         ("json", "// filename: data.json\n{}", "data.json"),
     ],
 )
-def test_what_is_only_saved_is_named_too(run, tmp_path, language, code, name):
+def test_save_only_language_uses_the_name_of_the_first_line(run, tmp_path, language, code, name):
     result = run.json("--lang", language, "-c", code, "--out", tmp_path / "out")
     assert (result["status"], result["exit_code"], result["stdout"]) == ("ok", 0, ""), result
     assert [(file["path"], file["size"], file["change"]) for file in result["files"]] == [(name, len(code), "created")]
     assert (tmp_path / "out" / name).read_text() == code
 
 
-def test_a_name_in_a_directory(run):
+def test_file_name_with_directory_creates_the_directory(run):
     code = "# filename: pkg/deep/main.py\nimport sys, os\nprint(sys.argv[0], os.getcwd(), os.path.exists(sys.argv[0]))"
     assert run.python(code)["stdout"] == "pkg/deep/main.py /workspace True\n"
 
 
-def test_otherwise_the_name_holds_the_digest(run):
+def test_default_file_name_contains_the_digest(run):
     code = "import os; print(*os.listdir('.'))"
     names = {run.python(code)["stdout"].strip() for _ in range(2)}
     digest = hashlib.sha256(code.encode()).hexdigest()
@@ -64,11 +64,11 @@ def test_otherwise_the_name_holds_the_digest(run):
     assert all(re.fullmatch(rf"tmp_code_{digest}_[0-9a-f]{{8}}\.py", name) for name in names), names
 
 
-def test_a_comment_further_down_names_nothing(run):
+def test_filename_comment_after_the_first_line_is_ignored(run):
     assert run.python("x = 1\n# filename: named.py\nimport sys; print(sys.argv[0])")["stdout"].startswith("tmp_code_")
 
 
-def test_the_files_own_name_is_stronger(run, tmp_path):
+def test_name_of_the_given_file_overrides_the_comment(run, tmp_path):
     (tmp_path / "own.py").write_text("# filename: other.py\nimport os; print(os.listdir('.'))")
     assert run.json(tmp_path / "own.py")["stdout"] == "['own.py']\n"
 
@@ -90,7 +90,7 @@ ESCAPES = [
 
 @pytest.mark.parametrize("name", ESCAPES)
 @pytest.mark.parametrize("executor", ["sandbox", "local"])
-def test_a_name_outside_the_workspace_is_refused(run, tmp_path, name, executor):
+def test_rejects_file_name_outside_the_workspace(run, tmp_path, name, executor):
     work = tmp_path / "work"
     work.mkdir()
     message = run.rejected(
@@ -101,7 +101,7 @@ def test_a_name_outside_the_workspace_is_refused(run, tmp_path, name, executor):
 
 
 @pytest.mark.parametrize("executor", ["sandbox", "local"])
-def test_a_name_through_a_link_is_refused(run, tmp_path, executor):
+def test_rejects_file_name_through_a_symlink(run, tmp_path, executor):
     work, victim = tmp_path / "work", tmp_path / "victim"
     work.mkdir()
     victim.mkdir()
@@ -117,14 +117,14 @@ def test_a_name_through_a_link_is_refused(run, tmp_path, executor):
     assert os.listdir(victim) == ["file.py"] and (victim / "file.py").read_text() == "untouched"
 
 
-def test_a_name_that_is_a_directory_is_refused(run, tmp_path):
+def test_rejects_file_name_of_a_directory(run, tmp_path):
     (tmp_path / "taken.py").mkdir()
     message = run.rejected("-c", "# filename: taken.py\nprint('ran')", "--workdir", tmp_path)
     assert "taken.py" in message
     assert (tmp_path / "taken.py").is_dir()
 
 
-def test_odd_but_honest_names(run):
+def test_unusual_file_names_are_accepted(run):
     for name in ("a b.py", "ä€.py", "...py", ".hidden.py", "-x.py", "a/./b.py", "semi;colon.py"):
         result = run.python(f"# filename: {name}\nimport sys; print(sys.argv[0])")
         assert result["status"] == "ok", (name, result)

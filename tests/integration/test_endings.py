@@ -1,4 +1,4 @@
-"""Ends that come from outside: the time-out, and somebody who stops it. Both keep what was written so far."""
+"""Runs that are ended from outside: by the timeout or by a signal. Both keep the output written so far."""
 
 import signal
 
@@ -46,7 +46,7 @@ os.wait()
 
 @pytest.mark.parametrize("executor", ["sandbox", "local"])
 @pytest.mark.parametrize("kind", STUBBORN)
-def test_the_timeout_ends_it_with_its_output(run, token, kind, executor):
+def test_timeout_ends_the_run_and_keeps_output(run, token, kind, executor):
     code = "print('before', flush=True)\n" + STUBBORN[kind] + "\n" + LATE
     result = run.python(code, "--timeout", "1s", "--executor", executor, args=[token])
     assert (result["status"], result["exit_code"]) == ("timeout", 124), result
@@ -57,19 +57,19 @@ def test_the_timeout_ends_it_with_its_output(run, token, kind, executor):
     assert_no_process(token)
 
 
-def test_a_timeout_below_a_second(run):
+def test_timeout_below_a_second_is_enforced(run):
     result = run.shell("sleep 60", "--timeout", "200ms")
     assert result["status"] == "timeout" and "200ms" in result["error"]["message"]
     assert 200 <= result["usage"]["wall_ms"] < 15000
 
 
-def test_the_timeout_is_told_on_stderr(run):
+def test_timeout_is_reported_on_stderr(run):
     finished = run("-c", "print('before', flush=True); import time; time.sleep(60)", "--timeout", "1.5")
     assert (finished.exit_code, finished.stdout) == (124, b"before\n")
     assert finished.stderr.endswith(b"cella: stopped after 1.5s (--timeout)\n")
 
 
-def test_a_program_may_say_goodbye_at_the_timeout(run):
+def test_program_may_handle_sigint_at_the_timeout(run):
     result = run.python(
         "import time\ntry:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('goodbye')", "--timeout", "1s"
     )
@@ -79,12 +79,12 @@ def test_a_program_may_say_goodbye_at_the_timeout(run):
     assert result["signal"] is None
 
 
-def test_a_deadline_that_is_met_changes_nothing(run):
+def test_run_within_the_timeout_succeeds(run):
     result = run.python("print('done')", "--timeout", "20s")
     assert (result["status"], result["exit_code"], result["error"]) == ("ok", 0, None)
 
 
-def test_the_compiler_counts_towards_the_timeout(run, tmp_path):
+def test_compile_time_counts_towards_the_timeout(run, tmp_path):
     """A template that never ends: the whole compiler tree goes."""
     source = tmp_path / "endless.cpp"
     source.write_text(
@@ -109,7 +109,7 @@ time.sleep(60)
 
 @pytest.mark.parametrize("executor", ["sandbox", "local"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-def test_a_signal_cancels(run, token, tmp_path, number, executor):
+def test_signal_to_cella_cancels_the_run(run, token, tmp_path, number, executor):
     words = ["-c", WAITS, "--python", PYTHON, "--executor", executor, "--workdir", tmp_path, "--", token]
     with run.started("--json", *words) as process:
         assert wait_until((tmp_path / "ready").exists), "the guest did not start"
@@ -123,7 +123,7 @@ def test_a_signal_cancels(run, token, tmp_path, number, executor):
 
 
 @pytest.mark.parametrize("executor", ["sandbox", "local"])
-def test_ctrl_c_of_a_terminal_cancels(run, token, executor):
+def test_ctrl_c_at_a_terminal_cancels_the_run(run, token, executor):
     """A terminal signals the whole foreground group: what of cella is in there must not fall before it can tell."""
     for _ in range(10):
         with run.started("-c", WAITS, "--python", PYTHON, "--executor", executor, "--", token) as process:
@@ -137,7 +137,7 @@ def test_ctrl_c_of_a_terminal_cancels(run, token, executor):
         assert_no_process(token)
 
 
-def test_cancelled_plain_output_is_kept(run):
+def test_cancelled_run_keeps_plain_output(run):
     with run.started("-c", WAITS, "--python", PYTHON) as process:
         process.wait_for(b"before")
         process.send(signal.SIGTERM)
@@ -146,7 +146,7 @@ def test_cancelled_plain_output_is_kept(run):
     assert finished.stderr.endswith(b"cella: stopped before it ended\n")
 
 
-def test_a_stubborn_guest_is_cancelled_all_the_same(run, token):
+def test_guest_ignoring_sigint_is_cancelled(run, token):
     say = "import os\nos.write(1, b'before\\n')\n"
     code = STUBBORN["ignores SIGINT and SIGTERM"].replace("time.sleep", say + "time.sleep")
     with run.started("-c", code, "--python", PYTHON, "--", token) as process:

@@ -31,7 +31,7 @@ def run_events(run, *words, exit_code=0, **options):
     return events
 
 
-def test_the_stream_of_a_run(run):
+def test_run_emits_events_in_order(run):
     events = run_events(
         run, "-c", "import sys\nprint('out', flush=True)\nprint('err', file=sys.stderr)\nopen('made', 'w').write('abc')"
     )
@@ -45,7 +45,7 @@ def test_the_stream_of_a_run(run):
     assert finished["usage"]["wall_ms"] > 0
 
 
-def test_events_come_as_they_happen(run):
+def test_events_arrive_while_the_run_continues(run):
     code = "import sys, time\nsys.stdout.write('first\\n')\ntime.sleep(60)"
     with run.started("--events", "-c", code, "--python", PYTHON) as process:
         process.wait_for(b"first\\n")
@@ -57,7 +57,7 @@ def test_events_come_as_they_happen(run):
     assert (events[-1]["status"], events[-1]["error"]["name"]) == ("cancelled", "Cancelled")
 
 
-def test_a_refused_run_is_one_event(run):
+def test_rejected_run_emits_one_event(run):
     finished = run("--events", "--lang", "klingon", "-c", "1")
     events = events_of(finished)
     assert finished.exit_code == 126 and len(events) == 1
@@ -84,14 +84,14 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_the_text_is_that_of_the_result(run, kind):
+def test_event_text_equals_result_text(run, kind):
     events = run_events(run, "-c", TEXTS[kind], "--python", PYTHON)
     result = run.python(TEXTS[kind])
     assert text_of(events, "stdout") == result["stdout"]
     assert result["status"] == "ok" and (result["stdout"] != "") == (kind != "nothing")
 
 
-def test_lossy_text_keeps_what_is_text(run):
+def test_invalid_utf8_is_replaced_and_valid_text_kept(run):
     result = run.python(
         "import os; os.write(1, b'ok\\xff\\xfe' + 'ä€𝄞'.encode() + b'\\xe2\\x82'); os.write(2, b'\\x80')"
     )
@@ -99,7 +99,7 @@ def test_lossy_text_keeps_what_is_text(run):
     assert result["stderr"] == "\ufffd"
 
 
-def test_output_beyond_the_cap_is_an_event(run):
+def test_output_beyond_the_cap_emits_truncated_event(run):
     events = run_events(run, "--output-limit", "1000", "-c", "print('a' * 5000 + 'z' * 5000)")
     dropped = [event for event in events if event["type"] == "truncated"]
     assert [(event["stream"], event["dropped"]) for event in dropped] == [("stdout", 10_001 - 1000)]
@@ -107,7 +107,7 @@ def test_output_beyond_the_cap_is_an_event(run):
     assert len(text) == 1000 and text.startswith("aaaa") and text.endswith("zzzz\n")
 
 
-def test_a_failure_is_told_in_the_last_event(run):
+def test_failure_is_reported_in_the_last_event(run):
     events = run_events(run, "-c", "import os; os.kill(os.getpid(), 11)", exit_code=139)
     assert (events[-1]["status"], events[-1]["signal"]) == ("crashed", 11)
     events = run_events(run, "-c", "import time; time.sleep(9)", "--timeout", "300ms", exit_code=124)

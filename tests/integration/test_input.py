@@ -27,7 +27,7 @@ def test_code_may_begin_with_a_dash(run, code):
     assert "not found" in result["stderr"]
 
 
-def test_code_that_is_a_comment_of_two_dashes(run):
+def test_code_may_start_with_two_dashes(run):
     result = run.json("--lang", "lua", "-c", "-- a comment\nprint(arg[1])", "--", "x")
     assert result["stdout"] == "x\n", result
 
@@ -39,7 +39,7 @@ def test_empty_code_runs_and_does_nothing(run):
     assert run("-", input=b"").exit_code == 0
 
 
-def test_a_file_by_its_extension(run, tmp_path):
+def test_language_is_detected_by_extension(run, tmp_path):
     for name, text, out in [
         ("a.py", "print('python')", "python\n"),
         ("a.sh", "echo $0", "a.sh\n"),
@@ -66,7 +66,7 @@ def test_a_file_by_its_extension(run, tmp_path):
         ("#!/usr/bin/env bash", "bash"),
     ],
 )
-def test_a_file_by_its_first_line(run, tmp_path, line, out):
+def test_language_is_detected_by_first_line(run, tmp_path, line, out):
     body = (
         "import sys; print('python')" if out == "python" else 'if [ "$BASH_VERSION" ]; then echo bash; else echo sh; fi'
     )
@@ -80,7 +80,7 @@ def test_a_file_by_its_first_line(run, tmp_path, line, out):
 @pytest.mark.parametrize(
     "name", ["a b.py", "ümläut€.py", "-dash.py", "{tool}.py", "quote'\".py", "two.dots.py", "%s.py"]
 )
-def test_a_file_of_any_name(run, tmp_path, name):
+def test_file_with_unusual_name_runs(run, tmp_path, name):
     (tmp_path / name).write_text("import sys, os; print(os.path.basename(sys.argv[0]))")
     assert run.json(tmp_path / name)["stdout"] == name + "\n"
     if not name.startswith("-"):
@@ -88,7 +88,7 @@ def test_a_file_of_any_name(run, tmp_path, name):
     assert run.json("./" + name, cwd=tmp_path)["stdout"] == name + "\n"
 
 
-def test_a_file_that_is_no_regular_file(run, tmp_path):
+def test_code_is_read_from_devices_pipes_and_symlinks(run, tmp_path):
     assert run.json("/dev/null", "--lang", "python")["status"] == "ok"
     os.mkfifo(tmp_path / "pipe.py")
     writer = subprocess.Popen(["/bin/sh", "-c", f"echo 'print(1)' > {tmp_path}/pipe.py"])
@@ -107,22 +107,22 @@ def test_code_from_standard_input(run):
 
 
 @pytest.mark.parametrize("executor", ["sandbox", "local"])
-def test_arguments_arrive_as_they_are(run, executor):
+def test_arguments_are_passed_unchanged(run, executor):
     words = ["-a", "--json", "", "--", "two words", "'\"$`\\", "é€", "-", "\n", "*"]
     result = run.python(SHOW_ARGS, "--executor", executor, args=words)
     assert result["stdout"] == f"{words}\n"
 
 
-def test_no_arguments_after_the_dashes(run):
+def test_two_dashes_without_arguments_pass_none(run):
     assert run.json("-c", SHOW_ARGS, "--")["stdout"] == "[]\n"
 
 
-def test_arguments_that_are_not_text(run):
+def test_arguments_that_are_not_utf8_are_passed(run):
     finished = run("-c", "import sys, os; os.write(1, os.fsencode(sys.argv[1]))", "--", os.fsdecode(b"\xff\xfe!"))
     assert finished.stdout == b"\xff\xfe!"
 
 
-def test_many_arguments(run):
+def test_many_arguments_are_passed(run):
     words = [str(n) * 20 for n in range(10_000)]
     result = run.python(
         "import sys, hashlib; print(hashlib.md5('|'.join(sys.argv[1:]).encode()).hexdigest())", args=words
@@ -149,7 +149,7 @@ def test_standard_input_of_a_compiled_language_goes_to_the_program(run):
     assert run.json("--lang", "c", "-c", code, input=b"for the program")["stdout"] == "for the program"
 
 
-def test_standard_input_that_never_ends_holds_nothing_up(run):
+def test_endless_standard_input_does_not_delay_the_run(run):
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.send(b"first line\n")
@@ -158,13 +158,13 @@ def test_standard_input_that_never_ends_holds_nothing_up(run):
         assert run.shell("echo no read", stdin=theirs.fileno(), timeout=10)["stdout"] == "no read\n"
 
 
-def test_a_program_that_reads_nothing_ends_early(run):
+def test_program_ignoring_standard_input_ends_without_waiting(run):
     finished = run("-c", "print('done')", input=b"x" * (8 << 20), timeout=10)
     assert (finished.exit_code, finished.stdout, finished.stderr) == (0, b"done\n", b"")
 
 
 @pytest.mark.parametrize("executor", ["sandbox", "local"])
-def test_without_standard_input_it_reads_nothing(run, executor):
+def test_empty_or_closed_standard_input_reads_as_empty(run, executor):
     code = "import sys; print(repr(sys.stdin.read()))"
     assert run.python(code, "--executor", executor, stdin=subprocess.DEVNULL)["stdout"] == "''\n"
     closed = ["/bin/sh", "-c", 'exec "$@" 0<&-', "sh"]
@@ -203,7 +203,7 @@ def test_an_unreadable_standard_input_reads_as_empty(run):
         ("rs", "rust"),
     ],
 )
-def test_languages_have_other_names(run, alias, language):
+def test_language_aliases_are_accepted(run, alias, language):
     finished = run("--events", "--lang", alias, "-c", "")
     if b'"rejected"' in finished.stdout:
         # Its tools are not on this PATH; the language was understood.
@@ -212,13 +212,13 @@ def test_languages_have_other_names(run, alias, language):
         assert f'"language":"{language}"'.encode() in finished.stdout, finished.describe()
 
 
-def test_an_unknown_language_is_refused_with_the_known_ones(run):
+def test_unknown_language_error_lists_known_languages(run):
     message = run.rejected("--lang", "klingon", "-c", "1")
     assert "unknown language 'klingon'" in message
     assert "python" in message and "rust" in message and "javascript" in message
 
 
-def test_an_unknown_extension_is_refused_with_a_remedy(run, tmp_path):
+def test_unknown_extension_error_names_the_remedy(run, tmp_path):
     (tmp_path / "data.xyz").write_text("print(1)")
     message = run.rejected(tmp_path / "data.xyz")
     assert "data.xyz" in message and "--lang" in message
@@ -228,7 +228,7 @@ def test_an_unknown_extension_is_refused_with_a_remedy(run, tmp_path):
     assert run.json(tmp_path / "data.xyz", "--lang", "python")["stdout"] == "1\n"
 
 
-def test_a_missing_file_is_127(run, tmp_path):
+def test_missing_file_exits_127(run, tmp_path):
     message = run.rejected(tmp_path / "missing.py", code=127)
     assert "missing.py" in message and "No such file" in message
     assert "is a directory" in run.rejected(tmp_path)
@@ -236,7 +236,7 @@ def test_a_missing_file_is_127(run, tmp_path):
     assert "f/x.py" in run.rejected(tmp_path / "f" / "x.py", code=127)
 
 
-def test_an_unreadable_file_is_refused(run, tmp_path):
+def test_rejects_unreadable_file(run, tmp_path):
     """Root reads everything; of the others, nobody reads a file of mode 0."""
     secret = tmp_path / "secret.py"
     secret.write_text("print(1)")
@@ -248,25 +248,25 @@ def test_an_unreadable_file_is_refused(run, tmp_path):
         assert "secret.py" in message and "Permission denied" in message
 
 
-def test_nothing_to_run_is_told(run):
+def test_rejects_command_without_code(run):
     assert "nothing to run" in run.rejected()
     assert "nothing to run" in run.rejected("--lang", "python")
     assert "nothing to run" in run.rejected("")
 
 
-def test_code_and_a_file_are_one_too_many(run, tmp_path):
+def test_rejects_code_and_file_together(run, tmp_path):
     (tmp_path / "a.py").write_text("print(1)")
     message = run.rejected(tmp_path / "a.py", "-c", "print(2)")
     assert "not both" in message and "'--'" in message
 
 
-def test_a_nul_byte_in_the_code_is_refused(run, tmp_path):
+def test_rejects_nul_byte_in_code(run, tmp_path):
     (tmp_path / "nul.py").write_bytes(b"print(1)\0print(2)")
     assert "NUL" in run.rejected(tmp_path / "nul.py")
     assert "NUL" in run.rejected("-", input=b"\0")
 
 
-def test_code_that_is_not_utf8_is_the_interpreters_affair(run, tmp_path):
+def test_code_that_is_not_utf8_reaches_the_interpreter(run, tmp_path):
     (tmp_path / "latin.py").write_bytes(b"print('\xe4')\n")
     result = run.json(tmp_path / "latin.py")
     assert (result["status"], result["exit_code"]) == ("error", 1) and "SyntaxError" in result["stderr"]
@@ -275,14 +275,14 @@ def test_code_that_is_not_utf8_is_the_interpreters_affair(run, tmp_path):
     assert run.json("-", "--lang", "sh", input=b"echo '\xe4' | wc -c")["stdout"].strip() == "2"
 
 
-def test_a_byte_order_mark_is_no_obstacle(run, tmp_path):
+def test_code_with_byte_order_mark_runs(run, tmp_path):
     (tmp_path / "bom.py").write_bytes(b"\xef\xbb\xbfprint('ok')")
     assert run.json(tmp_path / "bom.py")["stdout"] == "ok\n"
     (tmp_path / "bom").write_bytes(b"\xef\xbb\xbf#!/usr/bin/python3\nprint('ok')")
     assert run.json(tmp_path / "bom")["stdout"] == "ok\n"
 
 
-def test_much_code_runs_and_too_much_is_refused(run, tmp_path):
+def test_code_up_to_the_size_limit_runs_and_larger_is_rejected(run, tmp_path):
     line = b"x = 1  # " + b"y" * 990 + b"\n"
     (tmp_path / "much.py").write_bytes(line * 10_000 + b"print('read it all')\n")
     assert run.json(tmp_path / "much.py")["stdout"] == "read it all\n"
@@ -294,7 +294,7 @@ def test_much_code_runs_and_too_much_is_refused(run, tmp_path):
     assert (result["status"], result["exit_code"]) == ("rejected", 126) and "32m" in result["error"]["message"]
 
 
-def test_endless_code_is_refused_and_not_awaited(run):
+def test_endless_code_is_rejected_without_waiting(run):
     with open("/dev/zero", "rb") as zeros:
         result = run.json("-", stdin=zeros, timeout=20)
     assert (result["status"], result["exit_code"]) == ("rejected", 126)

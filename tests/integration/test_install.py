@@ -17,6 +17,8 @@ LAYOUT = {
     "libexec/cella/runners/python/cella_runner/__main__.py": 0o644,
     "share/cella/languages.toml": 0o644,
     "share/doc/cella/LICENSE": 0o644,
+    "lib/systemd/system/cella.service": 0o644,
+    "lib/systemd/system/cella.socket": 0o644,
     **{
         f"share/doc/cella/contained/{name}.txt": 0o644
         for name in ("cli11", "fmt", "glibc", "json", "libstdc++", "openssl", "sqlite", "tomlplusplus")
@@ -51,18 +53,18 @@ def assert_works(run, prefix, **options):
 
 
 @pytest.mark.parametrize("name", ["prefix", "with space", "ümlaut", "deep/er/down"])
-def test_it_runs_from_any_prefix(run, cella, tmp_path, name):
+def test_cella_runs_from_any_prefix(run, cella, tmp_path, name):
     lay_out(cella, tmp_path / name)
     assert_works(run, tmp_path / name)
 
 
-def test_it_runs_after_it_was_moved(run, cella, tmp_path):
+def test_cella_runs_after_the_prefix_was_moved(run, cella, tmp_path):
     lay_out(cella, tmp_path / "first")
     os.rename(tmp_path / "first", tmp_path / "second")
     assert_works(run, tmp_path / "second")
 
 
-def test_it_runs_from_a_private_prefix(run, cella, tmp_path):
+def test_cella_runs_from_a_private_prefix(run, cella, tmp_path):
     """Below a home that nobody else may enter: the guest's uid need not see it."""
     lay_out(cella, tmp_path / "private")
     (tmp_path / "private").chmod(0o700)
@@ -72,7 +74,7 @@ def test_it_runs_from_a_private_prefix(run, cella, tmp_path):
 @pytest.mark.parametrize(
     "missing", ["libexec/cella/cella-launch", "libexec/cella/runners", "share/cella/languages.toml"]
 )
-def test_an_incomplete_installation_is_told(run, cella, tmp_path, missing):
+def test_incomplete_installation_is_reported(run, cella, tmp_path, missing):
     lay_out(cella, tmp_path)
     shutil.rmtree(tmp_path / missing) if (tmp_path / missing).is_dir() else (tmp_path / missing).unlink()
     finished = run_bounded([str(tmp_path / "bin/cella"), "run", "-c", "print(1)"], env=run.environment)
@@ -82,14 +84,14 @@ def test_an_incomplete_installation_is_told(run, cella, tmp_path, missing):
     ), finished.describe()
 
 
-def test_a_broken_language_table_is_told(run, cella, tmp_path):
+def test_broken_language_table_is_reported(run, cella, tmp_path):
     lay_out(cella, tmp_path)
     (tmp_path / "share/cella/languages.toml").write_text("[python\nx = ")
     finished = run_bounded([str(tmp_path / "bin/cella"), "run", "-c", "print(1)"], env=run.environment)
     assert finished.exit_code == 126 and b"languages.toml" in finished.stderr, finished.describe()
 
 
-def test_make_install_lays_it_out(run, tmp_path):
+def test_make_install_creates_the_documented_files(run, tmp_path):
     """With the build tree of root's run; an ordinary user's copy of the tests has none, and checks the rules only."""
     build = REPOSITORY / "build" / "release"
     if not (IS_ROOT and (build / "cmake_install.cmake").exists()):
@@ -107,8 +109,15 @@ def test_make_install_lays_it_out(run, tmp_path):
         staged = tmp_path / "staged" / "usr" / "local"
         for name, mode in LAYOUT.items():
             assert pathlib.Path(staged, name).stat().st_mode & 0o777 == mode, name
+        unit = (staged / "lib/systemd/system/cella.service").read_text()
+        assert "\nExecStart=/usr/local/bin/cella serve\n" in unit and "@" not in unit, unit
+        # The socket unit's file lies in it, and listens on while the service is stopped.
+        assert "\nRuntimeDirectoryPreserve=yes\n" in unit
         assert_works(run, staged)
         subprocess.run(["cmake", "--install", build, "--prefix", tmp_path / "plain"], check=True, capture_output=True)
+        assert f"ExecStart={tmp_path}/plain/bin/cella serve" in (
+            tmp_path / "plain/lib/systemd/system/cella.service"
+        ).read_text()
         assert_works(run, tmp_path / "plain")
     finally:
         # `make uninstall` goes by it, and shall not find ours.

@@ -1,5 +1,4 @@
-"""kill -9 of cella, at any moment, and nothing stays: no process, no mount, no cgroup, no directory (or the next start
-removes it)."""
+"""kill -9 of cella at any moment leaves no process, mount, cgroup or directory (or the next start removes it)."""
 
 import contextlib
 import os
@@ -42,7 +41,7 @@ def assert_nothing_stays(run, token, pid, before, temporary):
 
 @EXECUTORS
 @pytest.mark.parametrize("code", [FAMILY, WRITER, SPINNER], ids=["family", "writer", "spinner"])
-def test_killed_while_it_runs(run, token, tmp_path, code, executor):
+def test_kill_during_a_run_leaves_nothing(run, token, tmp_path, code, executor):
     before = mounts()
     words = ["-c", code, "--python", PYTHON, "--executor", executor, "--", token]
     with run.started(*words, with_env={"TMPDIR": str(tmp_path)}) as process:
@@ -57,7 +56,7 @@ def test_killed_while_it_runs(run, token, tmp_path, code, executor):
 
 
 @EXECUTORS
-def test_killed_at_any_moment_of_its_start(run, token, tmp_path, executor):
+def test_kill_during_start_leaves_nothing(run, token, tmp_path, executor):
     """From before it has done anything until the program runs, in many small steps."""
     before = mounts()
     chance = random.Random(4)
@@ -77,7 +76,7 @@ def test_killed_at_any_moment_of_its_start(run, token, tmp_path, executor):
 
 
 @EXECUTORS
-def test_killed_while_it_waits_for_its_reader(run, token, tmp_path, executor):
+def test_kill_while_waiting_for_a_reader_leaves_nothing(run, token, tmp_path, executor):
     before = mounts()
     words = ["-c", WRITER, "--python", PYTHON, "--executor", executor, "--", token]
     with run.started(*words, with_env={"TMPDIR": str(tmp_path)}, collect=False) as process:
@@ -89,7 +88,7 @@ def test_killed_while_it_waits_for_its_reader(run, token, tmp_path, executor):
 
 
 @EXECUTORS
-def test_killed_while_it_ends(run, token, tmp_path, executor):
+def test_kill_during_shutdown_leaves_nothing(run, token, tmp_path, executor):
     """At the time-out, between the polite signal and the last one."""
     code = FAMILY.replace("sys.stdout", "signal.signal(2, lambda *_: os.write(1, b'told\\n'))\nsys.stdout")
     words = ["-c", code, "--python", PYTHON, "--executor", executor, "--timeout", "2s", "--", token]
@@ -101,7 +100,7 @@ def test_killed_while_it_ends(run, token, tmp_path, executor):
         assert_nothing_stays(run, token, process.pid, before, tmp_path)
 
 
-def test_killed_with_a_directory_of_the_host(run, token, tmp_path):
+def test_kill_with_a_workdir_leaves_nothing(run, token, tmp_path):
     """The mount of --workdir is private to the jail, and what the guest wrote is there."""
     work, temporary = tmp_path / "work", tmp_path / "tmp"
     work.mkdir()
@@ -116,7 +115,7 @@ def test_killed_with_a_directory_of_the_host(run, token, tmp_path):
     assert (work / "made").read_text() == "x"
 
 
-def test_a_killed_helper_ends_the_guest_and_is_told(run, token, tmp_path):
+def test_killed_init_ends_the_guest_and_is_reported(run, token, tmp_path):
     """Whoever kills a helper process instead of cella: the guest goes, and cella says how it ended."""
     code = FAMILY.replace("sys.stdout.write('ready\\n')", "sys.stdout.write('ready\\n'); open('ready', 'w').close()")
     with run.started("--json", "-c", code, "--python", PYTHON, "--workdir", tmp_path, "--", token) as process:
@@ -131,7 +130,7 @@ def test_a_killed_helper_ends_the_guest_and_is_told(run, token, tmp_path):
     assert_no_process(token)
 
 
-def test_a_terminated_session_leaves_nothing(run, token, tmp_path):
+def test_terminated_session_leaves_nothing(run, token, tmp_path):
     """SIGKILL for the whole process group, as a service manager does it in the end."""
     before = mounts()
     for executor in ("sandbox", "local"):

@@ -34,7 +34,7 @@ def assert_rejected_with_hint(result, language, sample):
 
 
 @pytest.mark.parametrize("language", QUICK)
-def test_hello_with_argument_and_input(run, language):
+def test_every_language_receives_arguments_and_input(run, language):
     sample = SAMPLES[language]
     result = run.json("--lang", language, "-c", sample.code, "--", "world", input=b"from stdin\n", **LONG)
     if not installed(sample):
@@ -47,7 +47,7 @@ def test_hello_with_argument_and_input(run, language):
 
 
 @pytest.mark.parametrize("language", SAMPLES)
-def test_the_exit_code_is_the_programs(run, language):
+def test_program_exit_code_is_returned(run, language):
     sample = SAMPLES[language]
     result = run.json("--lang", language, "-c", sample.code, *PATIENT, "--", "fail", input=b"from stdin\n", **LONG)
     if not installed(sample):
@@ -58,7 +58,7 @@ def test_the_exit_code_is_the_programs(run, language):
 
 
 @pytest.mark.parametrize("language", SAMPLES)
-def test_broken_code_is_an_error_with_the_tools_words(run, language):
+def test_broken_code_is_an_error_with_the_compilers_message(run, language):
     sample = SAMPLES[language]
     result = run.json("--lang", language, "-c", sample.broken, *PATIENT, "--", "x", **LONG)
     if not installed(sample):
@@ -70,7 +70,7 @@ def test_broken_code_is_an_error_with_the_tools_words(run, language):
 
 
 @pytest.mark.parametrize("language", ["c", "python", "ruby"])
-def test_by_file_and_local(run, tmp_path, language):
+def test_every_language_runs_from_a_file_in_the_local_executor(run, tmp_path, language):
     """The same code from a file, and without a jail."""
     sample = SAMPLES[language]
     extension = {"c": "c", "python": "py", "ruby": "rb"}[language]
@@ -115,7 +115,7 @@ def test_powershell_runs_or_is_refused_with_a_hint(run):
         ("json", "json", '{"a": 1}'),
     ],
 )
-def test_what_cannot_run_is_saved(run, tmp_path, language, extension, code):
+def test_save_only_languages_are_saved(run, tmp_path, language, extension, code):
     out = tmp_path / "out"
     result = run.json("--lang", language, "-c", code, "--out", out)
     assert (result["status"], result["exit_code"], result["stdout"], result["stderr"]) == ("ok", 0, "", ""), result
@@ -131,7 +131,7 @@ def test_what_cannot_run_is_saved(run, tmp_path, language, extension, code):
     assert (out / source.name).read_text() == code
 
 
-def test_javascript_modules_and_scripts(run):
+def test_javascript_runs_modules_and_scripts(run):
     module = "import { basename } from 'node:path';\nconsole.log(basename('/a/b'), await Promise.resolve('awaited'))"
     script = "const path = require('path');\nconsole.log(path.basename('/a/b'))"
     assert run.json("--lang", "js", "-c", module)["stdout"] == "b awaited\n"
@@ -148,14 +148,14 @@ def test_java_finds_main_in_any_class(run):
     assert run.json("--lang", "java", "-c", first, **LONG)["stdout"] == "first\n"
 
 
-def test_scripts_call_the_tools_of_the_system(run):
+def test_shell_scripts_can_call_system_tools(run):
     result = run.shell(
         "git --version >/dev/null 2>&1; awk 'BEGIN { print 6 * 7 }'; sed --version | head -1 | cut -c1-3; seq 2"
     )
     assert (result["status"], result["stdout"]) == ("ok", "42\nsed\n1\n2\n"), result
 
 
-def test_a_script_gets_the_same_python(run):
+def test_shell_script_finds_the_chosen_python(run):
     direct = run.json("-c", "import sys; print(sys.executable)")
     script = run.json("--lang", "bash", "-c", "python3 -c 'import sys; print(sys.executable)'")
     assert direct["status"] == script["status"] == "ok", (direct, script)

@@ -30,7 +30,7 @@ def local(run, tmp_path):
     assert os.listdir(temporary) == []
 
 
-def test_isolation_tells_that_there_is_none(local):
+def test_local_result_reports_no_isolation(local):
     isolation = local("pass")["isolation"]
     assert isolation["executor"] == "local"
     assert (isolation["namespaces"], isolation["seccomp"], isolation["landlock"]) == ([], False, 0)
@@ -47,12 +47,12 @@ def test_isolation_tells_that_there_is_none(local):
     }
 
 
-def test_it_is_the_caller_on_the_callers_system(local):
+def test_local_runs_as_the_caller_on_the_host(local):
     result = local("import os; print(os.getuid(), os.getpid() > 2, os.path.exists('/proc/1/cmdline'))")
     assert result["stdout"] == f"{os.getuid()} True True\n"
 
 
-def test_the_working_directory_is_private_and_goes(local):
+def test_local_working_directory_is_private_and_removed(local):
     result = local(
         "import os; print(os.getcwd()); open('made', 'w').write('x'); print(oct(os.stat('.').st_mode & 0o777))"
     )
@@ -65,7 +65,7 @@ def test_the_working_directory_is_private_and_goes(local):
 @pytest.mark.parametrize(
     "ending", ["raise SystemExit(3)", "import os; os.kill(os.getpid(), 9)", "import time; time.sleep(9)"]
 )
-def test_the_directory_goes_however_it_ends(local, ending):
+def test_working_directory_is_removed_however_the_run_ends(local, ending):
     """With files that resist: deep, without permissions, links to elsewhere."""
     code = """
 import os
@@ -76,14 +76,14 @@ os.symlink('/etc', 'etc'); os.mkfifo('fifo')
     assert local(code, "--timeout", "500ms")["status"] != "ok"
 
 
-def test_a_workdir_is_the_working_directory(local, tmp_path):
+def test_local_workdir_is_the_working_directory(local, tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     result = local("import os; print(os.getcwd())", "--workdir", work)
     assert result["stdout"] == f"{work}\n" and os.listdir(work) == []
 
 
-def test_the_environment_is_clean(local, run):
+def test_local_passes_only_the_documented_variables(local, run):
     env = json.loads(
         local(SHOW_ENV, with_env={"SECRET": "x", "USER": "me", "LC_ALL": "C", "PYTHONPATH": "/nowhere"})["stdout"]
     )
@@ -102,14 +102,14 @@ def test_the_environment_is_clean(local, run):
     assert (env["USER"], env["LOGNAME"], env["LANG"], env["TMPDIR"]) == ("me", "me", "C.UTF-8", str(local.temporary))
 
 
-def test_variables_that_the_caller_lacks_are_not_made_up(run):
+def test_variables_unset_in_the_caller_stay_unset(run):
     """An empty HOME is worse than none: programs then take it for the root directory or the current one."""
     env = {"PATH": run.environment["PATH"]}
     seen = json.loads(run.python(SHOW_ENV, "--executor", "local", env=env)["stdout"])
     assert "" not in seen.values(), seen
 
 
-def test_variables_are_named_or_inherited(local, run):
+def test_variables_are_passed_by_option(local, run):
     seen = json.loads(
         local(
             SHOW_ENV,
@@ -132,7 +132,7 @@ def test_variables_are_named_or_inherited(local, run):
 
 
 @pytest.mark.parametrize("executor", ["sandbox", "local"])
-def test_bad_variables_are_refused(run, executor):
+def test_rejects_malformed_variables(run, executor):
     for text in ("NOEQUALS", "=value", ""):
         message = run.rejected("-c", "1", "--executor", executor, "--env", text)
         assert "--env" in message and "NAME=VALUE" in message
@@ -140,13 +140,14 @@ def test_bad_variables_are_refused(run, executor):
     assert "--pass-env" in message and "NOT_SET_ANYWHERE" in message
 
 
-def test_the_sandboxes_environment_is_fixed(run):
+def test_sandbox_passes_only_fixed_and_named_variables(run):
     env = json.loads(
         run.python(SHOW_ENV, "--env", "A=1", "--pass-env", "MINE", with_env={"MINE": "m", "SECRET": "x"})["stdout"]
     )
     env.pop("LC_CTYPE", None)
     assert env == {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        # Its last directory has only the chosen interpreter, as python.
+        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/python",
         "HOME": "/tmp",
         "USER": "user",
         "LOGNAME": "user",
@@ -160,7 +161,7 @@ def test_the_sandboxes_environment_is_fixed(run):
     assert "--pass-env" in run.rejected("-c", "1", "--inherit-env")
 
 
-def test_a_virtual_environment(run, tmp_path):
+def test_virtual_environment_is_used(run, tmp_path):
     venv = make_venv(PYTHON, tmp_path / "venv")
     code = "import os, sys; print(sys.prefix, os.environ['VIRTUAL_ENV'], os.environ['PATH'].split(':')[0])"
     expected = f"{venv} {venv} {venv}/bin\n"
@@ -168,14 +169,14 @@ def test_a_virtual_environment(run, tmp_path):
     assert run.json("-c", code, "--executor", "local", with_env={"VIRTUAL_ENV": str(venv)})["stdout"] == expected
 
 
-def test_no_network_cannot_be_had(run):
+def test_local_rejects_network_none(run):
     message = run.rejected("-c", "1", "--executor", "local", "--network", "none")
     assert "--network none" in message and "--executor sandbox" in message
     assert run.json("-c", "print(1)", "--executor", "local", "--network", "host")["stdout"] == "1\n"
 
 
 @pytest.mark.parametrize("value", ["/proc/nowhere", "/dev/null", "relative"])
-def test_a_temporary_directory_that_is_none(run, value):
+def test_unusable_temporary_directory_is_reported(run, value):
     result = run.json("-c", "print(1)", "--executor", "local", with_env={"TMPDIR": value})
     if value == "relative":
         # Below the current directory, if at all.
@@ -185,7 +186,7 @@ def test_a_temporary_directory_that_is_none(run, value):
     assert value in result["error"]["message"] and "create a directory" in result["error"]["message"]
 
 
-def test_an_unwritable_temporary_directory(run, tmp_path):
+def test_unwritable_temporary_directory_is_reported(run, tmp_path):
     tmp_path.chmod(0o555)
     result = run.json(
         "-c", "print('ran')", "--python", PYTHON, "--executor", "local", with_env={"TMPDIR": str(tmp_path)}
@@ -198,7 +199,7 @@ def test_an_unwritable_temporary_directory(run, tmp_path):
         assert "Permission denied" in result["error"]["message"] and str(tmp_path) in result["error"]["message"]
 
 
-def test_the_sandbox_needs_no_temporary_directory(run):
+def test_sandbox_runs_without_a_temporary_directory(run):
     assert run.json("-c", "print('ran')", with_env={"TMPDIR": "/nonexistent"})["stdout"] == "ran\n"
 
 
@@ -219,13 +220,13 @@ time.sleep(60)
     assert_no_process(token, 2)
 
 
-def test_a_set_uid_program_gains_nothing(local):
+def test_set_uid_program_gains_no_rights(local):
     """no_new_privs holds here, too."""
     result = local("print([line for line in open('/proc/self/status') if line.startswith('NoNewPrivs')])")
     assert "NoNewPrivs:\\t1" in result["stdout"]
 
 
-def test_leavings_of_others_are_not_touched(run, tmp_path):
+def test_sweep_removes_only_directories_of_dead_supervisors(run, tmp_path):
     """What looks like ours and belongs to a living process, or does not look like ours, stays."""
     me, here = os.getpid(), os.stat("/proc/self/ns/pid").st_ino
     start = pathlib.Path(f"/proc/{me}/stat").read_text().rpartition(")")[2].split()[19]

@@ -23,12 +23,12 @@ PLACES = ["/data", "/mnt/a/b/c", "/workspace/data", "/tmp/data", "/home/user/dat
 
 @pytest.mark.parametrize("target", PLACES)
 @pytest.mark.parametrize("mode", ["", ":ro", ":rw"])
-def test_a_directory_is_shown(run, data, target, mode):
+def test_mounted_directory_is_visible(run, data, target, mode):
     result = run.shell(f"cat {target}/file {target}/sub/deep", "--mount", f"{data}:{target}{mode}")
     assert (result["status"], result["stdout"]) == ("ok", "content\ndeep\n"), result
 
 
-def test_a_single_file_is_shown(run, data):
+def test_mounted_file_is_visible(run, data):
     result = run.shell(
         "cat /config /etc/app/config", "--mount", f"{data}/file:/config", "--mount", f"{data}/file:/etc/app/config"
     )
@@ -36,7 +36,7 @@ def test_a_single_file_is_shown(run, data):
 
 
 @pytest.mark.parametrize("mode", ["", ":ro"])
-def test_read_only_is_read_only(run, data, mode):
+def test_read_only_mount_rejects_writes(run, data, mode):
     code = """
 import os
 for what, act in [
@@ -58,7 +58,7 @@ print('tried')
     assert (data / "file").read_text() == "content\n" and sorted(os.listdir(data)) == ["file", "sub"]
 
 
-def test_read_write_writes_and_belongs_to_the_owner(run, data):
+def test_files_in_a_writable_mount_belong_to_the_directory_owner(run, data):
     owner = (12345, 12346) if IS_ROOT else (os.geteuid(), os.getegid())
     if IS_ROOT:
         for path in (data, data / "file", data / "sub", data / "sub" / "deep"):
@@ -78,7 +78,7 @@ ls -n file | cut -d' ' -f3,4
     assert result["files"] == []
 
 
-def test_a_mount_inside_the_workspace_is_no_change_of_it(run, data, tmp_path):
+def test_mount_inside_the_workspace_is_not_reported_as_a_change(run, data, tmp_path):
     result = run.shell(
         "echo new > data/new; echo mine > mine", "--mount", f"{data}:/workspace/data:rw", "--out", tmp_path / "out"
     )
@@ -87,7 +87,7 @@ def test_a_mount_inside_the_workspace_is_no_change_of_it(run, data, tmp_path):
     assert (tmp_path / "out" / "mine").read_text() == "mine\n"
 
 
-def test_a_mount_inside_a_workdir(run, data, tmp_path):
+def test_mount_inside_a_workdir_is_visible(run, data, tmp_path):
     workdir = tmp_path / "workdir"
     workdir.mkdir()
     owner = (12345, 12346) if IS_ROOT else (os.geteuid(), os.getegid())
@@ -100,7 +100,7 @@ def test_a_mount_inside_a_workdir(run, data, tmp_path):
     assert os.listdir(made[-1]) == []
 
 
-def test_several_mounts_and_one_inside_another(run, data, tmp_path):
+def test_nested_mounts_are_visible(run, data, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "o").write_text("other\n")
     result = run.shell(
@@ -114,13 +114,13 @@ def test_several_mounts_and_one_inside_another(run, data, tmp_path):
     assert (tmp_path / "other" / "new").exists() and not (data / "sub" / "new").exists()
 
 
-def test_a_relative_source_and_one_behind_a_link(run, data, tmp_path):
+def test_relative_and_linked_sources_are_resolved(run, data, tmp_path):
     (tmp_path / "link").symlink_to("data")
     for source in ("data", "./data", "link"):
         assert run.shell("cat /data/file", "--mount", f"{source}:/data", cwd=tmp_path)["stdout"] == "content\n"
 
 
-def test_a_programs_private_source(run, data, tmp_path):
+def test_source_readable_only_by_the_caller_is_visible(run, data, tmp_path):
     """What the caller can read is shown, whatever stands above it."""
     tmp_path.chmod(0o700)
     assert run.shell("cat /data/file", "--mount", f"{data}:/data")["stdout"] == "content\n"
@@ -133,13 +133,13 @@ RESERVED = ["/proc", "/proc/x", "/dev", "/usr", "/etc", "/tmp", "/workspace", "/
     "target",
     ["data", "", "/", "//", "/../x", "/a/../b", "/a/./b", *RESERVED, *(place + "/" for place in RESERVED), "//usr"],
 )
-def test_a_bad_target_is_refused(run, data, target):
+def test_rejects_invalid_target(run, data, target):
     message = run.rejected("-c", "1", "--mount", f"{data}:{target}")
     assert "mount" in message and f"'{target}'" in message, message
 
 
 @pytest.mark.parametrize("target", ["/dev/shm", "/dev/pts", "/dev/mine", "/run", "/usr/share/mine", "/a/"])
-def test_a_target_is_shown_or_refused_but_never_lost(run, data, target):
+def test_target_is_mounted_or_rejected(run, data, target):
     result = run.shell(f"cat {target}/file", "--mount", f"{data}:{target}")
     if result["status"] == "rejected":
         assert result["exit_code"] == 126 and target in result["error"]["message"]
@@ -148,17 +148,17 @@ def test_a_target_is_shown_or_refused_but_never_lost(run, data, target):
 
 
 @pytest.mark.parametrize("text", ["", "nothing", ":/data", "/tmp:/data:rx", "/tmp:/data:ro:rw", "/tmp:/data:", "::"])
-def test_a_malformed_mount_is_refused(run, text):
+def test_rejects_malformed_mount(run, text):
     message = run.rejected("-c", "1", "--mount", text)
     assert "SOURCE:TARGET[:ro|rw]" in message or "mount target" in message, message
 
 
-def test_a_missing_source_is_told(run, tmp_path):
+def test_missing_source_is_reported(run, tmp_path):
     message = run.rejected("-c", "1", "--mount", f"{tmp_path}/missing:/data", code=127)
     assert "missing" in message and "No such file" in message
 
 
-def test_a_source_that_the_caller_may_not_read(run, tmp_path):
+def test_rejects_source_that_the_caller_cannot_read(run, tmp_path):
     """Mounting gives nobody rights that he lacks: for an ordinary user a private directory stays closed."""
     if IS_ROOT:
         private = tmp_path / "private"
@@ -175,12 +175,12 @@ def test_a_source_that_the_caller_may_not_read(run, tmp_path):
         )
 
 
-def test_the_local_executor_has_no_mounts(run, data):
+def test_local_rejects_mounts(run, data):
     message = run.rejected("-c", "1", "--mount", f"{data}:/data", "--executor", "local")
     assert "mounts" in message and "--executor sandbox" in message
 
 
-def test_nothing_remains_of_a_mount(run, data, tmp_path):
+def test_no_mount_remains_after_the_run(run, data, tmp_path):
     run.shell("true", "--mount", f"{data}:/data:rw", "--mount", f"{data}:/workspace/x")
     assert str(data) not in open("/proc/self/mountinfo").read()
     assert sorted(os.listdir(data)) == ["file", "sub"]

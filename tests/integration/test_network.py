@@ -54,12 +54,12 @@ def listener():
 
 @pytest.mark.parametrize("network", ["none", "host"])
 @pytest.mark.parametrize("family, address", [("AF_INET", "127.0.0.1"), ("AF_INET6", "::1"), ("AF_INET", "localhost")])
-def test_server_and_client_inside(run, network, family, address):
+def test_server_and_client_inside_one_jail_connect(run, network, family, address):
     result = run.python(OWN_SERVER.format(family=family, address=address), "--network", network)
     assert (result["status"], result["stdout"]) == ("ok", "hello client\n"), result
 
 
-def test_without_network_the_hosts_loopback_is_out_of_reach(run, listener):
+def test_guest_without_network_cannot_reach_the_hosts_loopback(run, listener):
     port, served = listener
     with socket.create_connection(("127.0.0.1", port)) as control:
         assert control.recv(100) == b"the host's"
@@ -83,7 +83,7 @@ def own_address():
             return "127.0.0.1"
 
 
-def test_with_the_hosts_network_it_is_reached(run, listener):
+def test_guest_with_network_host_reaches_the_hosts_loopback(run, listener):
     port, served = listener
     result = run.python(CONNECT.format(address="127.0.0.1", port=port), "--network", "host")
     assert (result["status"], result["stdout"]) == ("ok", "the host's\n"), result
@@ -91,13 +91,13 @@ def test_with_the_hosts_network_it_is_reached(run, listener):
     assert result["isolation"]["network"] == "host" and "net" not in result["isolation"]["namespaces"]
 
 
-def test_only_the_loopback_is_there(run):
+def test_guest_without_network_has_only_loopback(run):
     """Counted where everybody may look: asking the kernel by a netlink socket is not allowed."""
     result = run.shell("tail -n +3 /proc/net/dev | cut -d: -f1")
     assert result["stdout"].split() == ["lo"], result
 
 
-def test_a_web_server_inside(run):
+def test_web_server_inside_the_jail_answers(run):
     code = """
 import http.server, threading, urllib.request
 server = http.server.ThreadingHTTPServer(('127.0.0.1', 8080), http.server.SimpleHTTPRequestHandler)
@@ -112,7 +112,7 @@ print(urllib.request.urlopen('http://localhost:8080/page').read().decode())
         assert run.python(code.replace("8080", str(port)))["stdout"] == "served\n"
 
 
-def test_names_without_a_network(run):
+def test_only_localhost_resolves_without_network(run):
     code = """
 import socket
 print(socket.gethostname(), socket.gethostbyname('localhost'), socket.gethostbyname(socket.gethostname()))
@@ -124,12 +124,12 @@ except OSError as error: print('no name')
     assert result["usage"]["wall_ms"] < 5000
 
 
-def test_names_with_the_hosts_network(run):
+def test_names_resolve_with_network_host(run):
     code = "import os, socket; print(socket.gethostbyname('localhost'), os.path.exists('/etc/resolv.conf'))"
     assert run.python(code, "--network", "host")["stdout"] == "127.0.0.1 True\n"
     assert run.python(code)["stdout"] == "127.0.0.1 False\n"
 
 
-def test_local_is_the_hosts(run, listener):
+def test_local_executor_uses_the_hosts_network(run, listener):
     port, _ = listener
     assert run.python(CONNECT.format(address="127.0.0.1", port=port), "--executor", "local")["stdout"] == "the host's\n"

@@ -137,7 +137,7 @@ def start(cella, environment, tmp_path):
         repl.__exit__()
 
 
-def test_values_output_and_errors(start):
+def test_values_output_and_errors_are_shown(start):
     repl = start()
     assert "python in a session (sandbox)" in repl.shown
     assert repl.entry("6 * 7") == "42\n"
@@ -153,13 +153,13 @@ def test_values_output_and_errors(start):
     assert repl.leave() == 0
 
 
-def test_no_color_is_respected(start):
+def test_no_color_disables_colours(start):
     repl = start(with_env={"NO_COLOR": "1"})
     assert "ZeroDivisionError" in repl.entry("1 / 0")
     assert "\x1b[31m" not in repl.shown
 
 
-def test_a_block_goes_on_until_an_empty_line(start):
+def test_empty_line_ends_a_block(start):
     repl = start()
     repl.type("for i in range(2):\r")
     repl.until("...     \r\x1b[8C")  # indented behind the colon
@@ -178,14 +178,14 @@ def test_a_block_goes_on_until_an_empty_line(start):
     assert repl.leave() == 0
 
 
-def test_lines_above_can_still_be_edited(start):
+def test_earlier_lines_of_an_entry_can_be_edited(start):
     repl = start()
     repl.type("def f():\rreturn 1\x1b[A\x05\x7f\x7f\x7f(a, b):\x1b[B\x05 + a\r\r")
     repl.until(PROMPT)
     assert repl.entry("f(2, 3)") == "3\n"
 
 
-def test_a_paste_of_several_lines_is_one_entry(start):
+def test_pasted_lines_are_one_entry(start):
     repl = start()
     repl.type("\x1b[200~def g(x):\r    y = x\r\r    return y * 2\rg(4)\x1b[201~\r")
     assert repl.until(PROMPT).endswith("8\r\n")
@@ -202,7 +202,7 @@ def test_long_and_wide_lines_are_wrapped(start):
     assert "'" + "日" * 30 + "end'\r\n" in repl.shown
 
 
-def test_tab_completes(start):
+def test_tab_completes_names(start):
     repl = start()
     repl.type("str.isalp\t")
     repl.until("str.isalpha")
@@ -221,7 +221,7 @@ def test_tab_completes(start):
     assert "namespaces" in repl.until(PROMPT)
 
 
-def test_history_outlives_the_session(start, tmp_path):
+def test_history_is_kept_across_sessions(start, tmp_path):
     repl = start()
     repl.entry("first = 1")
     repl.entry(" hidden = 2")
@@ -266,7 +266,7 @@ def test_ctrl_c_interrupts_the_run_and_keeps_the_state(start):
     assert "typed ahead\r\n" not in repl.shown  # Ctrl-C throws it away, as terminals do
 
 
-def test_a_second_ctrl_c_kills_what_does_not_listen(start):
+def test_second_ctrl_c_kills_code_that_ignores_sigint(start):
     repl = start()
     repl.entry("x = 41")
     repl.paste(DEAF)
@@ -280,7 +280,7 @@ def test_a_second_ctrl_c_kills_what_does_not_listen(start):
     assert repl.entry("x + 1") == "42\n"
 
 
-def test_ctrl_c_clears_the_line_and_ctrl_d_leaves_only_an_empty_one(start):
+def test_ctrl_c_clears_the_entry_and_ctrl_d_leaves_only_if_it_is_empty(start):
     repl = start()
     repl.type("something wrong\x03")
     repl.until("something wrong")
@@ -293,20 +293,20 @@ def test_ctrl_c_clears_the_line_and_ctrl_d_leaves_only_an_empty_one(start):
 
 
 @pytest.mark.parametrize("word", ["exit", "quit()", ":quit"])
-def test_leaving_by_name(start, word):
+def test_exit_words_end_the_session(start, word):
     repl = start()
     repl.type(word + "\r")
     assert repl.exit_code() == 0
 
 
-def test_what_is_typed_ahead_waits_its_turn(start):
+def test_input_typed_during_a_run_is_executed_afterwards(start):
     repl = start()
     repl.type("import time; time.sleep(0.5)\r'second'\r\x04")
     assert repl.exit_code() == 0
     assert "'second'\r\n" in repl.shown
 
 
-def test_input_and_password(start):
+def test_input_and_getpass_read_from_the_terminal(start):
     repl = start()
     repl.type("name = input('who? ')\r")
     repl.until("who? \r")
@@ -351,7 +351,7 @@ def test_escape_sequences_of_the_guest_do_not_reach_the_terminal(start):
     assert "\x1b[2J" not in repl.shown
 
 
-def test_pictures_and_pages_are_saved(start, tmp_path):
+def test_images_and_html_are_saved(start, tmp_path):
     repl = start()
     shown = repl.entry("display({'image/png': 'aGVsbG8=', 'text/plain': 'a picture'}, raw=True)")
     path = re.fullmatch(r"\[image, 5 bytes: saved to (\S+/cella-1\.png)\]\n", shown)[1]
@@ -366,7 +366,7 @@ def test_pictures_and_pages_are_saved(start, tmp_path):
     assert os.path.exists(path)
 
 
-def test_pictures_go_where_they_are_wanted(start, tmp_path):
+def test_images_option_sets_the_directory(start, tmp_path):
     images = tmp_path / "pictures"
     repl = start("--images", images)
     repl.entry("display({'image/svg+xml': '<svg/>'}, raw=True)")
@@ -379,7 +379,7 @@ def has_matplotlib():
 
 
 @pytest.mark.skipif(not has_matplotlib(), reason=f"{PYTHON} has no matplotlib")
-def test_a_plot_is_a_picture(start):
+def test_plot_is_saved_as_an_image(start):
     settings = "/etc/matplotlibrc"  # where Debian keeps what elsewhere lies beside the package
     repl = start(*(["--mount", f"{settings}:{settings}"] if os.path.exists(settings) else []))
     repl.entry("import matplotlib.pyplot as plt")
@@ -389,7 +389,7 @@ def test_a_plot_is_a_picture(start):
         assert stream.read(4) == b"\x89PNG"
 
 
-def test_commands(start, tmp_path):
+def test_colon_commands_work(start, tmp_path):
     repl = start()
     assert ":rollback NAME" in repl.entry(":help")
     repl.entry("x = 1; note = open('note.txt', 'w').write('hi')")
@@ -412,7 +412,7 @@ def test_commands(start, tmp_path):
     assert repl.entry(":lang klingon").startswith("there is no language 'klingon'")
 
 
-def test_other_languages(start):
+def test_other_languages_run(start):
     repl = start()
     assert repl.entry(":bash x=5; echo $x") == "5\n"
     assert repl.entry(":bash exit 3") == "[exit code 3]\n"
@@ -427,7 +427,7 @@ def test_other_languages(start):
     assert repl.entry(":lang") == "python\n"
 
 
-def test_how_a_run_ended(start):
+def test_end_of_a_run_is_shown(start):
     repl = start("--timeout", "2s")
     repl.entry("x = 1")
     assert repl.entry("import os; os._exit(3)") == "[exit code 3; rolled back to before this run]\n"
@@ -439,7 +439,7 @@ def test_how_a_run_ended(start):
     assert repl.entry("x") == "1\n"
 
 
-def test_a_session_that_ends_by_itself_says_why(start):
+def test_session_that_ends_by_itself_shows_the_reason(start):
     repl = start("--idle-timeout", "1s")
     assert repl.exit_code() == 1
     assert "the session has ended: it was idle for 1s" in repl.shown
@@ -449,7 +449,7 @@ def modes(terminal):
     return termios.tcgetattr(terminal)[3] & (termios.ICANON | termios.ECHO | termios.ISIG)
 
 
-def test_the_terminal_is_given_back_as_it_was(start, token):
+def test_terminal_modes_are_restored(start, token):
     repl = start()
     assert modes(repl.terminal) == 0
     repl.type(f"import subprocess; p = subprocess.Popen(['sleep', '1000.{token}'])\r")
@@ -461,7 +461,7 @@ def test_the_terminal_is_given_back_as_it_was(start, token):
     assert_no_process(token)
 
 
-def test_a_terminal_that_goes_away_ends_it(cella, environment, tmp_path, token):
+def test_closed_terminal_ends_the_session(cella, environment, tmp_path, token):
     env = {**environment, "TERM": "xterm", "XDG_STATE_HOME": str(tmp_path)}
     with Repl(cella, env) as repl:
         repl.until(PROMPT)
@@ -471,7 +471,7 @@ def test_a_terminal_that_goes_away_ends_it(cella, environment, tmp_path, token):
     assert_no_process(token)
 
 
-def test_ctrl_z_suspends_and_fg_goes_on(cella, environment, tmp_path):
+def test_ctrl_z_suspends_and_fg_resumes(cella, environment, tmp_path):
     env = {**environment, "TERM": "xterm", "XDG_STATE_HOME": str(tmp_path), "PS1": "shell$ "}
     with Typist(["/bin/bash", "--norc", "--noediting", "-i"], env) as shell:
         shell.until("shell$ ")
@@ -499,7 +499,7 @@ def test_ctrl_z_suspends_and_fg_goes_on(cella, environment, tmp_path):
         shell.until("shell$ ")
 
 
-def test_modes_that_somebody_changed_are_taken_back(start):
+def test_changed_terminal_modes_are_set_again(start):
     repl = start()
     flags = termios.tcgetattr(repl.terminal)
     flags[3] |= termios.ICANON | termios.ECHO
@@ -514,7 +514,7 @@ def piped(cella, env, text, *words, **options):
     return run_bounded(argv, input=text.encode(), env=env, **options)
 
 
-def test_from_a_pipe_it_is_one_cell(cella, environment):
+def test_piped_input_is_one_cell(cella, environment):
     ended = piped(cella, environment, "x = 6\nprint('out')\nx * 7\n")
     assert (ended.exit_code, ended.stdout, ended.stderr) == (0, b"out\n42\n", b""), ended.describe()
     ended = piped(cella, environment, "import sys\nsys.exit(3)\n")
@@ -526,13 +526,13 @@ def test_from_a_pipe_it_is_one_cell(cella, environment):
     assert piped(cella, environment, "").exit_code == 0
 
 
-def test_bytes_pass_unchanged_where_no_terminal_is(cella, environment):
+def test_output_to_a_pipe_is_unchanged(cella, environment):
     code = r"import sys; sys.stdout.buffer.write(b'\x1b[2J\xff\x9b') and None"
     ended = piped(cella, environment, code)
     assert ended.stdout == b"\x1b[2J\xff\x9b", ended.describe()
 
 
-def test_refusals(cella, environment, tmp_path):
+def test_invalid_options_are_rejected(cella, environment, tmp_path):
     ended = piped(cella, environment, "1", "--lang", "klingon")
     assert ended.exit_code == 126 and b"unknown language 'klingon'" in ended.stderr
     assert piped(cella, environment, "1", "--json", "--no-history").exit_code == 2

@@ -44,7 +44,7 @@ def listing(root):
     return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
 
 
-def test_programs_of_the_tree_run_and_the_hosts_are_gone(run, small):
+def test_programs_of_the_tree_run_and_host_programs_are_absent(run, small):
     before = listing(small)
     result = run.shell("cat /etc/marker; ls /usr/bin; cat /etc/debian_version /etc/hostname; true", "--rootfs", small)
     assert result["status"] == "ok", result
@@ -54,7 +54,7 @@ def test_programs_of_the_tree_run_and_the_hosts_are_gone(run, small):
     assert listing(small) == before
 
 
-def test_the_workspace_and_the_own_directories_are_there(run, small):
+def test_workspace_tmp_proc_and_dev_exist(run, small):
     code = """
 echo x > here; cat here
 touch /tmp/t /dev/shm/s; echo > /dev/null
@@ -66,19 +66,19 @@ touch /etc/x || echo ro
     assert [entry["path"] for entry in result["files"]] == ["here"]
 
 
-def test_arguments_input_and_exit_code(run, small):
+def test_arguments_input_and_exit_code_are_passed(run, small):
     result = run.shell("cat; echo $1; exit 7", "--rootfs", small, args=["arg"], input=b"in\n")
     assert (result["exit_code"], result["stdout"]) == (7, "in\narg\n"), result
 
 
-def test_a_language_that_the_tree_lacks_is_127(run, small):
+def test_language_missing_in_the_tree_exits_127(run, small):
     for language, tool in (("python", "python3"), ("ruby", "ruby"), ("c", "clang")):
         result = run.json("--lang", language, "-c", "1", "--rootfs", small)
         assert (result["status"], result["exit_code"]) == ("rejected", 127), result
         assert tool in result["error"]["message"] and "install" in result["error"]["message"]
 
 
-def test_a_tree_that_is_not_there(run, tmp_path):
+def test_rejects_missing_rootfs(run, tmp_path):
     assert "missing" in run.rejected("-c", "1", "--rootfs", tmp_path / "missing", code=127)
     (tmp_path / "file").write_text("")
     assert "file" in run.rejected("-c", "1", "--rootfs", tmp_path / "file")
@@ -86,11 +86,11 @@ def test_a_tree_that_is_not_there(run, tmp_path):
     assert (result["status"], result["exit_code"]) == ("rejected", 127), result
 
 
-def test_the_local_executor_has_no_rootfs(run, small):
+def test_local_rejects_rootfs(run, small):
     assert "rootfs" in run.rejected("-c", "1", "--rootfs", small, "--executor", "local")
 
 
-def test_mounts_and_a_workdir_in_a_tree(run, small, tmp_path):
+def test_mounts_and_workdir_work_with_rootfs(run, small, tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "f").write_text("data\n")
     (tmp_path / "work").mkdir()
@@ -122,7 +122,7 @@ def hostile(small):
     "name",
     ["etc", "tmp", "dev", "proc", "workspace", "var", "run", "home", "mnt", "sys", "var/tmp", "dev/shm", "etc/passwd"],
 )
-def test_a_link_of_the_tree_leads_nowhere(run, hostile, name):
+def test_symlink_of_the_tree_does_not_reach_the_host(run, hostile, name):
     """The tree makes one of the jail's own places a link to the host."""
     root, victim = hostile
     place = root / name
@@ -141,7 +141,7 @@ def test_a_link_of_the_tree_leads_nowhere(run, hostile, name):
 
 
 @pytest.mark.parametrize("name", ["etc", "tmp", "proc", "dev", "workspace"])
-def test_a_file_in_place_of_a_directory(run, hostile, name):
+def test_file_in_place_of_a_directory_is_replaced_or_rejected(run, hostile, name):
     root, _ = hostile
     if (root / name).is_dir():
         shutil.rmtree(root / name)
@@ -150,7 +150,7 @@ def test_a_file_in_place_of_a_directory(run, hostile, name):
     assert result["stdout"] == "ran\n" if result["status"] == "ok" else result["error"]["message"], result
 
 
-def test_a_var_without_tmp(run, hostile):
+def test_tree_with_var_but_without_var_tmp_runs(run, hostile):
     """A sparse tree lacks what ours would link into; it is read-only and stays as it is."""
     root, _ = hostile
     (root / "var").mkdir()
@@ -159,7 +159,7 @@ def test_a_var_without_tmp(run, hostile):
     assert os.listdir(root / "var") == []
 
 
-def test_an_interpreter_of_the_tree_that_is_a_link_to_the_host(run, hostile):
+def test_rejects_interpreter_that_is_a_symlink_to_the_host(run, hostile):
     root, victim = hostile
     script = victim / "sh"
     script.write_text("#!/bin/true\n")

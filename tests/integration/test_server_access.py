@@ -1,4 +1,4 @@
-"""Who may do what: tokens, sockets, hosts and origins, sessions of others, quotas, and what a policy may ask for."""
+"""Access control: tokens, sockets, hosts and origins, sessions of other clients, quotas, and the limits of a policy."""
 
 import hashlib
 import json
@@ -44,7 +44,8 @@ def body_for(method, path):
     if method != "POST":
         return b"x" if method == "PUT" else None
     keys = {"input": "text", "checkpoints": "name"}
-    return json.dumps({keys.get(path.rpartition("/")[2], "code"): "x"})
+    last = path.rpartition("/")[2]
+    return json.dumps({"packages": ["x"]} if last == "deps" else {keys.get(last, "code"): "x"})
 
 
 # Tokens
@@ -73,23 +74,23 @@ def test_every_route_needs_a_token_over_tcp(server, anns):
     ["", "Bearer", "Bearer ", f"Bearer {ANN}x", f"Bearer {ANN[:-1]}", f"Basic {ANN}", ANN, f"Bearer {ANN} {BOB}",
      f"Bearer ann:{ANN}", f"Bearer {ANN},{BOB}", "Bearer " + "x" * 5000, f"Bearer\t{ANN}"],
 )
-def test_what_is_not_exactly_a_token_is_none(server, header):
+def test_malformed_authorization_header_is_rejected(server, header):
     server.tcp_client().get("/v1/sessions", headers={"Authorization": header}).error(401)
 
 
-def test_the_scheme_may_be_written_in_any_case(server):
+def test_bearer_scheme_is_case_insensitive(server):
     for scheme in ("Bearer", "bearer", "BEARER"):
         server.tcp_client().get("/v1/sessions", headers={"Authorization": f"{scheme} {ANN}"}).expect(200)
 
 
-def test_a_hash_in_the_file_stands_for_its_token(serve):
+def test_hashed_token_in_the_file_is_accepted(serve):
     hashed = "sha256:" + hashlib.sha256(ANN.encode()).hexdigest()
     server = serve(tcp=True, tokens={"ann": hashed})
     server.tcp_client(ANN).get("/v1/sessions").expect(200)
     server.tcp_client(hashed).get("/v1/sessions").error(401)
 
 
-def test_tokens_are_never_written_down(serve):
+def test_tokens_are_not_stored_or_logged(serve):
     server = serve("--log-level", "debug", tcp=True, tokens=TOKENS)
     server.tcp_client(ANN).open().run("1")
     server.tcp_client(ANN + "wrong").get("/v1/sessions").error(401)
@@ -102,7 +103,7 @@ def test_tokens_are_never_written_down(serve):
 # Other people
 
 
-def test_the_sessions_of_others_do_not_exist(server, anns):
+def test_sessions_of_other_clients_are_404(server, anns):
     run = anns.run("x = 1; open('f', 'w').write('mine')")["id"]
     anns.client.post(anns.path("checkpoints"), name="n").expect(201)
     bob = server.tcp_client(BOB)
@@ -119,7 +120,7 @@ def test_the_sessions_of_others_do_not_exist(server, anns):
     assert anns.value("x") == "1" and anns.value("open('f').read()") == "'mine'"
 
 
-def test_a_token_tells_who_it_is_on_a_unix_socket_too(server, anns):
+def test_token_identifies_the_client_on_a_unix_socket(server, anns):
     on_socket = server.client(ANN)
     assert on_socket.get(anns.path()).expect(200)["id"] == anns.id
     # Whoever brings none is another client.
@@ -127,7 +128,7 @@ def test_a_token_tells_who_it_is_on_a_unix_socket_too(server, anns):
     server.client("nobody-has-this").get(anns.path()).error(401)
 
 
-def test_the_socket_is_for_its_user_alone(server):
+def test_unix_socket_is_private_to_its_user(server):
     assert stat.S_IMODE(os.stat(server.socket).st_mode) & 0o077 == 0
     assert stat.S_IMODE(os.stat(server.state).st_mode) & 0o077 == 0
 
@@ -143,21 +144,21 @@ def refused(serve, *flags, **options):
     return server.words()
 
 
-def test_tcp_without_tokens_is_refused(serve):
+def test_rejects_tcp_without_tokens(serve):
     words = refused(serve, tcp=True)
     assert "token" in words and "--no-auth" in words
 
 
-def test_an_empty_token_file_is_no_token(serve):
+def test_rejects_tcp_with_an_empty_token_file(serve):
     assert "token" in refused(serve, tcp=True, tokens={})
 
 
-def test_a_named_token_file_must_be_there(serve, short_directory):
+def test_rejects_missing_token_file(serve, short_directory):
     assert "missing" in refused(serve, "--token-file", short_directory / "missing")
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o620, 0o602, 0o700])
-def test_a_token_file_that_others_can_use_is_refused(serve, short_directory, mode):
+def test_rejects_token_file_accessible_to_others(serve, short_directory, mode):
     path = short_directory / "tokens"
     path.write_text(f"ann:{ANN}\n")
     path.chmod(mode)
@@ -166,7 +167,7 @@ def test_a_token_file_that_others_can_use_is_refused(serve, short_directory, mod
 
 
 @pytest.mark.parametrize("line", ["two words:token", "ann:", "ann:sha256:xyz", "ann:has blank", "a:same\nb:same"])
-def test_a_token_file_with_nonsense_is_refused_by_line(serve, short_directory, line):
+def test_malformed_token_file_error_names_the_line(serve, short_directory, line):
     path = short_directory / "tokens"
     path.touch(mode=0o600)
     path.write_text(f"first:{ANN}\n{line}\n")
@@ -175,11 +176,19 @@ def test_a_token_file_with_nonsense_is_refused_by_line(serve, short_directory, l
     assert ANN not in words
 
 
-def test_without_authentication_only_loopback_is_served(serve):
+def test_no_auth_allows_only_loopback_addresses(serve):
     server = serve("--no-auth", tcp=True)
     server.tcp_client().get("/v1/sessions").expect(200)
     for address in ("0.0.0.0:0", "[::]:0"):
         assert "other machines" in refused(serve, "--no-auth", "--listen", address)
+
+
+def test_tcp_beyond_loopback_needs_tls_or_a_word(serve, short_directory):
+    """With tokens it started without a word, and they crossed the network in plain text."""
+    for address in ("0.0.0.0:0", "[::]:0"):
+        assert "--insecure-http" in refused(serve, "--listen", address, tokens={"ann": ANN})
+    server = serve("--listen", "0.0.0.0:0", "--insecure-http", tokens={"ann": ANN})
+    assert "listening on" in server.words()
 
 
 @pytest.mark.parametrize(
@@ -187,7 +196,7 @@ def test_without_authentication_only_loopback_is_served(serve):
     [("[server]\nmax_bdy = 5\n", "max_body"), ("[server\n", "cella.toml:1"), ("[nowhere]\nx = 1\n", "nowhere"),
      ('[quota]\nsessions = "many"\n', "sessions")],
 )
-def test_a_configuration_that_makes_no_sense_is_refused_by_its_place(cella, environment, short_directory, text, word):
+def test_invalid_configuration_error_names_the_position(cella, environment, short_directory, text, word):
     (short_directory / "cella.toml").write_text(text)
     ended = cella("serve", "--config", short_directory / "cella.toml", "--check-config", env=environment)
     assert ended.exit_code not in (0, 134, 139) and word in ended.stderr.decode(), ended.describe()
@@ -205,14 +214,14 @@ def test_a_configuration_that_makes_no_sense_is_refused_by_its_place(cella, envi
     ],
     ids=str,
 )
-def test_pages_of_other_sites_are_refused(ann, headers):
+def test_requests_from_other_origins_are_refused(ann, headers):
     for path in ("/health", "/openapi.json", "/v1/sessions"):
         answer = ann.get(path, headers=headers)
         assert answer.status in (400, 403), answer
         assert not any(name.startswith("access-control") for name in answer.headers)
 
 
-def test_own_names_and_pages_are_let_in(server, ann):
+def test_own_host_names_and_origin_are_accepted(server, ann):
     port = server.port()
     for host in (f"localhost:{port}", f"127.0.0.1:{port}", f"LOCALHOST:{port}", "localhost", f"[::1]:{port}"):
         ann.get("/v1/sessions", headers={"Host": host}).expect(200)
@@ -222,7 +231,7 @@ def test_own_names_and_pages_are_let_in(server, ann):
     ann.ask("POST", "/v1/run", body='{"code": "1"}', headers=form).error(403)
 
 
-def test_allowed_origins_may_ask_and_read_the_answer(serve):
+def test_allowed_origins_get_cors_headers(serve):
     page = "https://app.example"
     server = serve(tcp=True, tokens=TOKENS, config={"server": {"allowed_origins": [page]}})
     stranger = server.tcp_client()
@@ -245,7 +254,7 @@ def assert_try_later(answer):
     assert 1 <= int(answer.headers["retry-after"]) <= 3600
 
 
-def test_sessions_of_one_client_are_counted(serve):
+def test_session_quota_of_a_client_is_enforced(serve):
     config = {"quota": {"sessions": 1}, "quota.bob": {"sessions": 2}}
     server = serve(tcp=True, tokens=TOKENS, config=config)
     first = server.tcp_client(ANN).open()
@@ -257,7 +266,7 @@ def test_sessions_of_one_client_are_counted(serve):
     server.tcp_client(ANN).open()
 
 
-def test_memory_of_one_client_is_added_up(serve):
+def test_memory_quota_of_a_client_is_enforced(serve):
     client = serve(config={"quota": {"memory": "1536m"}}).client()
     first = client.open()
     assert_try_later(client.post("/v1/sessions"))
@@ -268,7 +277,7 @@ def test_memory_of_one_client_is_added_up(serve):
     client.open()
 
 
-def test_runs_of_one_client_are_counted(serve):
+def test_run_quota_of_a_client_is_enforced(serve):
     client = serve(config={"quota": {"concurrent_runs": 1}}).client()
     one, two = client.open(), client.open()
     run = one.start("import time; time.sleep(60)")
@@ -281,7 +290,7 @@ def test_runs_of_one_client_are_counted(serve):
     assert two.value("1") == "1"
 
 
-def test_asking_again_for_a_run_costs_no_share(serve):
+def test_repeated_idempotent_request_uses_no_quota(serve):
     session = serve(config={"quota": {"concurrent_runs": 1}}).client().open()
     run = session.start("import time; time.sleep(60)", idempotency_key="k")
     session.wait_running(run)
@@ -289,7 +298,7 @@ def test_asking_again_for_a_run_costs_no_share(serve):
     session.cancel(run).expect(202)
 
 
-def test_requests_of_one_client_are_counted(serve):
+def test_request_rate_of_a_client_is_limited(serve):
     config = {"quota.ann": {"requests_per_second": 0.01, "burst": 3}}
     server = serve(tcp=True, tokens=TOKENS, config=config)
     ann = server.tcp_client(ANN)
@@ -300,7 +309,7 @@ def test_requests_of_one_client_are_counted(serve):
     assert "cella_refused_quota_total 1\n" in told
 
 
-def test_sessions_of_all_clients_are_counted(serve):
+def test_max_sessions_counts_all_clients(serve):
     server = serve(tcp=True, tokens=TOKENS, config={"sessions": {"max_sessions": 2}})
     server.tcp_client(ANN).open()
     server.tcp_client(BOB).open()
@@ -322,7 +331,7 @@ FORBIDDEN = [
 
 
 @pytest.mark.parametrize("policy, key", FORBIDDEN, ids=[key for _, key in FORBIDDEN])
-def test_what_is_not_allowed_is_refused_by_its_key(ann, policy, key):
+def test_disallowed_request_error_names_the_key(ann, policy, key):
     for answer in (
         ann.post("/v1/sessions", **policy), ann.post("/v1/run", code="1", policy=policy),
         ann.post("/v1/batch", snippets=[{"code": "1"}], policy=policy),
@@ -330,12 +339,12 @@ def test_what_is_not_allowed_is_refused_by_its_key(ann, policy, key):
         assert answer.error(403)["message"].startswith(key), answer
 
 
-def test_a_run_may_not_take_longer_than_the_server_allows(anns):
+def test_run_timeout_above_the_maximum_is_refused(anns):
     words = anns.client.post(anns.path("runs"), code="1", timeout="2h").error(403)
     assert words["message"].startswith("timeout")
 
 
-def test_allowed_directories_are_mounted_and_links_in_them_are_not_followed(serve, short_directory):
+def test_allowed_directories_are_mounted_without_following_symlinks(serve, short_directory):
     inside = short_directory / "data"
     inside.mkdir(mode=0o755)
     short_directory.chmod(0o755)
@@ -350,7 +359,7 @@ def test_allowed_directories_are_mounted_and_links_in_them_are_not_followed(serv
         assert answer.status in (400, 403) and "mounts[0].source" in answer.error(answer.status)["message"], answer
 
 
-def test_what_the_operator_allowed_is_given(serve):
+def test_allowed_executor_and_network_are_granted(serve):
     client = serve(config={"allow": {"executors": ["sandbox", "local"], "network_host": True}}).client()
     local = client.open(executor="local")
     assert local.run("import os; print(os.getpid() > 2)")["stdout"] == "True\n"

@@ -17,6 +17,7 @@ from support.running import HAS_CGROUPS, IS_ROOT, wait_until
 
 BOTH = {"allow": {"executors": ["sandbox", "local"]}}
 YEAR = 365 * 24 * 3600
+TOKEN = "outside-" + "x" * 32
 
 
 class Island:
@@ -37,7 +38,8 @@ class Island:
         self.name = os.stat(f"/proc/{self.init}/ns/pid").st_ino
 
     def serve(self, *through, **options):
-        server = self._serve(through=[*self._enter, *through], **options)
+        """The tests' clients are outside of its namespaces, so they need a token."""
+        server = self._serve(through=[*self._enter, *through], tokens={"test": TOKEN}, **options)
         self._started.append(server)
         return server
 
@@ -90,44 +92,44 @@ def uptime():
 
 
 @pytest.mark.parametrize("shift", [lambda: 10 * YEAR, lambda: 2 - uptime()], ids=["ten years up", "just booted"])
-def test_a_server_whose_clock_is_elsewhere_keeps_time(short_directory, island, shift):
+def test_timeouts_hold_with_a_shifted_boot_clock(short_directory, island, shift):
     server = island.serve(*shifted(shift()), directory=short_directory)
-    session = server.client().open()
-    brief = server.client().open(idle_timeout="500ms")
+    session = server.client(TOKEN).open()
+    brief = server.client(TOKEN).open(idle_timeout="500ms")
     started = time.monotonic()
     assert session.run("while True: pass", timeout=1)["status"] == "timeout"
     assert 0.9 < time.monotonic() - started < 5
-    assert wait_until(lambda: server.client().get(brief.path()).json().get("status") == "closed", 5)
+    assert wait_until(lambda: server.client(TOKEN).get(brief.path()).json().get("status") == "closed", 5)
     assert session.value("1 + 1") == "2"
     # The next one is from long before or after.
     assert island.signal(server, signal.SIGKILL) == 137
     after = island.serve(directory=short_directory)
-    lost = Session(after.client(), session.description)
+    lost = Session(after.client(TOKEN), session.description)
     assert lost.show()["status"] == "lost"
     assert lost.client.open().value("'works'") == "'works'"
     assert island.signal(after, signal.SIGTERM) == 0
     assert island.groups() == []
 
 
-def test_a_server_whose_clock_is_elsewhere_leaves_others_alone(short_directory, island):
+def test_server_with_a_shifted_boot_clock_sweeps_no_living_server(short_directory, island):
     temporary = short_directory / "tmp"
     temporary.mkdir()
     options = {"config": BOTH, "with_env": {"TMPDIR": str(temporary)}}
     server = island.serve(**options)
-    session, local = server.client().open(), server.client().open(executor="local")
+    session, local = server.client(TOKEN).open(), server.client(TOKEN).open(executor="local")
     session.run("x = 1")
     groups, directories = set(island.groups()), set(os.listdir(temporary))
     assert directories and bool(groups) == HAS_CGROUPS
     other = island.serve(*shifted(1000), **options)
     for executor in ("sandbox", "local"):
-        assert other.client().open(executor=executor).run("print(1)")["status"] == "ok"
+        assert other.client(TOKEN).open(executor=executor).run("print(1)")["status"] == "ok"
     assert set(island.groups()) >= groups and set(os.listdir(temporary)) >= directories
     assert session.value("x") == "1"
     assert local.run("print(1)")["status"] == "ok"
 
 
 @pytest.mark.parametrize("years", [-10, 10])
-def test_a_registry_of_another_time_is_no_obstacle(short_directory, serve, years):
+def test_registry_with_timestamps_of_another_time_is_usable(short_directory, serve, years):
     """As if the system's clock had been set between two servers."""
     server = serve(directory=short_directory)
     session = server.client().open()
@@ -152,7 +154,7 @@ def test_a_registry_of_another_time_is_no_obstacle(short_directory, serve, years
     assert client.get("/v1/sessions").expect(200)["sessions"][0]["id"] == fresh.id
 
 
-def test_a_server_that_slept_goes_on(serve):
+def test_stopped_and_continued_server_works(serve):
     """As a machine that was suspended: nothing happened, and all at once it is later than everybody's deadline."""
     server = serve()
     session, brief = server.client().open(), server.client().open(idle_timeout="1s")

@@ -1,6 +1,8 @@
 """Sessions of a server that have directories of the host for themselves: a workdir, mounts."""
 
 import os
+import shutil
+import subprocess
 import threading
 import time
 
@@ -52,7 +54,7 @@ def started(session):
     return session.run("1")["isolation"]["start"]
 
 
-def test_sessions_with_directories_of_their_own_come_from_one_zygote(server, hosts):
+def test_sessions_with_different_workdirs_share_a_zygote(server, hosts):
     client = server.client()
     plain = client.open()
     assert plain.value("1") == "1"
@@ -72,7 +74,7 @@ def test_sessions_with_directories_of_their_own_come_from_one_zygote(server, hos
     assert [session.value(mounted) for session in (plain, sessions["a"])] == ["['/workspace']"] * 2
 
 
-def test_what_a_session_makes_in_its_workdir_belongs_to_the_directorys_owner(server, hosts):
+def test_files_made_in_a_workdir_belong_to_the_directory_owner(server, hosts):
     directory = hosts("mine")
     session = server.client().open(workdir=str(directory), mounts=[{"source": str(hosts("other")), "target": "/workspace/in"}])
     assert session.value("open('made', 'w').write('x'); open('in/name').read()") == "'other'"
@@ -82,7 +84,7 @@ def test_what_a_session_makes_in_its_workdir_belongs_to_the_directorys_owner(ser
     assert list((directory / "in").iterdir()) == []
 
 
-def test_mounts_of_the_same_places_share_a_zygote_and_nothing_else(server, hosts, tmp_path):
+def test_sessions_with_equal_mount_points_share_only_a_zygote(server, hosts, tmp_path):
     client = server.client()
     (tmp_path / "file").write_text("a file")
     assert client.open().value("1") == "1"
@@ -120,7 +122,7 @@ def test_mounts_of_the_same_places_share_a_zygote_and_nothing_else(server, hosts
     assert client.open().value("import os; [p for p in ('/data', '/again', '/etc-file') if os.path.exists(p)]") == "[]"
 
 
-def test_a_directory_that_was_replaced_is_not_the_old_one(server, hosts, tmp_path):
+def test_replaced_directory_is_opened_anew(server, hosts, tmp_path):
     client = server.client()
     hosts("place")
     before = client.open(workdir=str(tmp_path / "place"))
@@ -131,7 +133,7 @@ def test_a_directory_that_was_replaced_is_not_the_old_one(server, hosts, tmp_pat
     assert (before.value("open('name').read()"), after.value("open('name').read()")) == ("'place'", "'new'")
 
 
-def test_as_many_mounts_as_are_allowed(server, hosts):
+def test_maximum_number_of_mounts_works(server, hosts):
     sources = [hosts(f"m{i}") for i in range(32)]
     session = server.client().open(
         workdir=str(hosts("w")), mounts=[{"source": str(s), "target": f"/m/{s.name}"} for s in sources]
@@ -139,7 +141,7 @@ def test_as_many_mounts_as_are_allowed(server, hosts):
     assert session.value("import os; [open(f'/m/{n}/name').read() == n for n in os.listdir('/m')]") == repr([True] * 32)
 
 
-def test_a_directory_that_is_gone_is_told(server, hosts, tmp_path):
+def test_missing_directory_is_reported(server, hosts, tmp_path):
     client = server.client()
     assert client.open(workdir=str(hosts("there"))).value("1") == "1"
     words = client.post("/v1/sessions", workdir=str(tmp_path / "gone"))
@@ -148,7 +150,7 @@ def test_a_directory_that_is_gone_is_told(server, hosts, tmp_path):
     assert "gone" in words.error(words.status)["message"] and words.status in (400, 403, 404), words
 
 
-def test_a_place_that_is_a_link_in_the_workdir_is_refused(server, hosts):
+def test_rejects_mount_point_behind_a_symlink_in_the_workdir(server, hosts):
     """Whoever shares the directory could lead the mount of somebody else astray: over the runners, say."""
     client = server.client()
     workdir, other = hosts("w"), hosts("other")
@@ -162,7 +164,7 @@ def test_a_place_that_is_a_link_in_the_workdir_is_refused(server, hosts):
     assert os.listdir(other) == ["name"]
 
 
-def test_mounts_below_a_directory_that_comes_late(serve, tmp_path, hosts):  # noqa: F811 (fixture)
+def test_mount_below_the_interpreter_prefix_is_visible(serve, tmp_path, hosts):  # noqa: F811 (fixture)
     """An interpreter below /tmp is shown there after the jail's own /tmp is; a mount in it comes after that."""
     environment = make_venv(PYTHON, tmp_path / "venv")
     (environment / "inside").mkdir()
@@ -176,7 +178,7 @@ def test_mounts_below_a_directory_that_comes_late(serve, tmp_path, hosts):  # no
 
 @pytest.mark.parametrize("mode", ["ro", "rw"])
 @pytest.mark.parametrize("place", ["{0}", "/project"])
-def test_an_editable_install_is_found_where_it_is_mounted(serve, tmp_path, place, mode):  # noqa: F811 (fixture)
+def test_editable_install_in_a_mount_is_importable(serve, tmp_path, place, mode):  # noqa: F811 (fixture)
     """Python leaves a path of a .pth file out that does not exist when it starts, and that is long before the session."""
     project = tmp_path / "project"
     (project / "src").mkdir(parents=True)
@@ -194,7 +196,7 @@ def test_an_editable_install_is_found_where_it_is_mounted(serve, tmp_path, place
     assert started(session) == "fork" and session.value("import mine; mine.x") == "'mine'"
 
 
-def test_a_source_that_changes_its_kind_is_trouble_of_its_own_session_only(server, tmp_path):
+def test_source_that_changes_its_type_affects_only_its_session(server, tmp_path):
     """Between the request and the jail it becomes a file; the place was made for a directory."""
     client = server.client()
     document = {"mounts": [{"source": str(tmp_path / "source"), "target": "/data"}]}
@@ -222,7 +224,7 @@ def test_a_source_that_changes_its_kind_is_trouble_of_its_own_session_only(serve
     assert client.open(**document).value("open('/data').read()") == "'a file'"
 
 
-def test_the_programs_of_the_server_are_nothing_to_mount(cella, environment, short_directory):
+def test_rejects_allowed_mounts_of_the_servers_programs(cella, environment, short_directory):
     server = Server(
         cella, environment, short_directory, config={"allow": {"mounts": [str(cella.binary.parent)]}}
     )
@@ -232,7 +234,7 @@ def test_the_programs_of_the_server_are_nothing_to_mount(cella, environment, sho
         server.release()
 
 
-def test_many_places_leave_the_zygote_of_those_that_have_none(server, hosts):
+def test_many_mount_points_do_not_evict_the_default_zygote(server, hosts):
     client = server.client()
     source = str(hosts("source"))
     for number in range(20):
@@ -241,7 +243,7 @@ def test_many_places_leave_the_zygote_of_those_that_have_none(server, hosts):
     assert zygotes(server) <= 17
 
 
-def test_who_may_write_to_an_interpreter_has_no_part_in_the_zygote_of_others(serve, tmp_path):  # noqa: F811 (fixture)
+def test_session_that_can_write_to_an_interpreter_does_not_use_a_zygote(serve, tmp_path):  # noqa: F811 (fixture)
     """A guest with the project as its workdir can change the packages of the environment in it."""
     project = tmp_path / "project"
     project.mkdir()
@@ -261,19 +263,37 @@ def test_who_may_write_to_an_interpreter_has_no_part_in_the_zygote_of_others(ser
     assert plain.value("1") == "1" and zygotes(server) == before + 1
 
 
-def test_nothing_runs_on_the_host_that_guests_of_other_sessions_may_have_written(serve, tmp_path):  # noqa: F811 (fixture)
+def test_programs_writable_by_other_guests_are_not_run_on_the_host(serve, tmp_path):  # noqa: F811 (fixture)
     tools, trace = tmp_path / "tools", tmp_path / "trace"
     tools.mkdir()
     trap = tools / "python3"
-    trap.write_text(f"#!/bin/sh\necho ran >> {trace}\nexec {PYTHON} \"$@\"\n")
+    trap.write_text(f"#!/bin/sh\necho ran 2> /dev/null >> {trace}\nexec {PYTHON} \"$@\"\n")
     trap.chmod(0o755)
-    path = f"{tools}:/usr/local/bin:/usr/bin:/bin"
-    config = {"policy": {"python": ""}, **NO_POOL}
-    first = serve(config=config, with_env={"PATH": path, "XDG_CACHE_HOME": str(tmp_path / "first")})
-    assert first.client().open().value("1") == "1"
-    assert trace.exists(), "the trap does not work even where nobody forbids it"
+    subprocess.run([trap, "-c", "1"], check=True)
+    assert trace.exists(), "the trap does not work even outside"
     trace.unlink()
-    server = serve(config={"allow": {"mounts": [str(tools)]}, **config}, with_env={"PATH": path, "XDG_CACHE_HOME": str(tmp_path / "second")})
-    assert server.client().open().value("1") == "1"
-    assert server.client().post("/v1/run", code="print(1)").expect(200)["stdout"] == "1\n"
-    assert not trace.exists()
+    path = f"{tools}:/usr/local/bin:/usr/bin:/bin"
+    for number, config in enumerate(({}, {"allow": {"mounts": [str(tools)]}})):
+        server = serve(
+            config={"policy": {"python": None}, **config, **NO_POOL},
+            with_env={"PATH": path, "XDG_CACHE_HOME": str(tmp_path / str(number))},
+        )
+        assert server.client().open().value("1") == "1"
+        assert server.client().post("/v1/run", code="print(1)").expect(200)["stdout"] == "1\n"
+        assert not trace.exists(), config
+
+
+def test_interpreter_that_guests_of_other_sessions_may_have_written_is_no_zygote(serve, tmp_path):  # noqa: F811 (fixture)
+    tools = tmp_path / "tools"
+    (tools / "bin").mkdir(parents=True)
+    tmp_path.chmod(0o755)
+    shutil.copy(PYTHON, tools / "bin" / "python3")
+    path = f"{tools}/bin:/usr/local/bin:/usr/bin:/bin"
+    for mounts, expected in (([], True), ([str(tools)], False)):
+        server = serve(
+            config={"policy": {"python": None}, "allow": {"mounts": mounts}, **NO_POOL},
+            with_env={"PATH": path, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        )
+        session = server.client().open()
+        assert session.value("import sys; sys.executable") == repr(f"{tools}/bin/python3")
+        assert (started(session) == "fork") == expected, mounts

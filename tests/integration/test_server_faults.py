@@ -1,4 +1,4 @@
-"""What goes wrong around `cella serve`: malformed input, clients that stall or vanish, signals, kill -9, a bad disk."""
+"""`cella serve` with malformed input, clients that stall or disconnect, signals, kill -9, and a bad disk."""
 
 import concurrent.futures
 import contextlib
@@ -60,7 +60,7 @@ def resident(pid):
     ],
     ids=lambda body: repr(body[:14]),
 )
-def test_a_body_that_is_no_document_is_refused(client, session, body):
+def test_rejects_body_that_is_not_a_json_object(client, session, body):
     for path in ("/v1/sessions", session.path("runs"), "/v1/run", "/v1/batch", session.path("checkpoints")):
         client.ask("POST", path, body=body).error(400)
 
@@ -84,20 +84,20 @@ HOST = b"Host: x\r\n"
     ],
     ids=lambda value: repr(value[:16]) + str(len(value)) if isinstance(value, bytes) else None,
 )
-def test_what_is_not_http_is_refused_and_nothing_behind_it_is_read(server, client, data, status):
+def test_malformed_http_is_refused_and_the_rest_is_not_read(server, client, data, status):
     said = talk(server.socket, data + b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
     assert said.startswith(b"HTTP/1.1 %d " % status), said[:200]
     assert len(re.findall(rb"HTTP/1\.1 \d{3} ", said)) == 1
     assert client.get("/health").expect(200)["status"] == "ok"
 
 
-def test_requests_may_follow_each_other_without_waiting(server):
+def test_pipelined_requests_are_answered(server):
     ask = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
     said = talk(server.socket, ask * 3 + ask.replace(b"x\r\n", b"x\r\nConnection: close\r\n"))
     assert said.count(b"HTTP/1.1 200") == 4
 
 
-def test_random_bytes_end_nothing_but_their_connection(server, client):
+def test_random_bytes_close_only_their_connection(server, client):
     noise = random.Random(7)
     for _ in range(30):
         talk(server.socket, noise.randbytes(noise.randrange(1, 3000)) + b"\r\n\r\n")
@@ -107,7 +107,7 @@ def test_random_bytes_end_nothing_but_their_connection(server, client):
 
 
 @pytest.mark.parametrize("path", ["runs", "files/f", "archive"])
-def test_a_body_beyond_the_limit_is_too_large(serve, path):
+def test_body_beyond_the_limit_is_413(serve, path):
     session = serve(config={"server": {"max_body": "1m"}}).client().open()
     method = "POST" if path == "runs" else "PUT"
     announced = f"{method} {session.path(path)} HTTP/1.1\r\nHost: x\r\nContent-Length: {2 << 20}\r\n\r\n"
@@ -119,7 +119,7 @@ def test_a_body_beyond_the_limit_is_too_large(serve, path):
     assert session.client.get(session.path("files")).expect(200)["files"] == []
 
 
-def test_connections_have_an_end(serve):
+def test_connections_beyond_the_limit_are_503(serve):
     server = serve(config={"server": {"max_connections": 4}})
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(contextlib.closing(raw_connection(server.socket))) for _ in range(4)]
@@ -136,7 +136,7 @@ def test_connections_have_an_end(serve):
 LOUD = "for n in range(220): print('x' * 79999)"
 
 
-def test_clients_that_do_not_read_cost_no_memory_and_hold_up_no_run(serve):
+def test_non_reading_clients_use_no_memory_and_delay_no_run(serve):
     server = serve()
     session = server.client().open(limits={"output": "16m"})
     with contextlib.ExitStack() as stack:
@@ -151,18 +151,19 @@ def test_clients_that_do_not_read_cost_no_memory_and_hold_up_no_run(serve):
         assert list(first)[-1]["type"] == "finished"
 
 
-def test_runs_that_are_over_cost_little_memory(serve):
+def test_ended_runs_use_little_memory(serve):
     server = serve()
     session = server.client().open(limits={"output": "16m"})
-    for _ in range(2):
+    before = 0  # the most of a few: the allocator gives memory back when it likes
+    for _ in range(4):
         session.run(LOUD)
-    before = resident(server.pid)
+        before = max(before, resident(server.pid))
     for _ in range(6):
         assert session.run(LOUD)["status"] == "ok"
     assert wait_until(lambda: resident(server.pid) - before < 32 << 20), (before, resident(server.pid))
 
 
-def test_clients_that_vanish_leave_nothing_open(serve):
+def test_disconnected_followers_leave_no_descriptors(serve):
     server = serve(config={"sessions": {"pool_shells": 0, "pool_parked": 0}})
     session = server.client().open()
     run = session.start("import time\nwhile True: print(1, flush=True); time.sleep(0.002)")
@@ -176,7 +177,7 @@ def test_clients_that_vanish_leave_nothing_open(serve):
     assert session.ended(run)["status"] == "cancelled"
 
 
-def test_a_client_may_vanish_before_its_answer(client, session):
+def test_client_disconnecting_before_its_answer_is_harmless(client, session):
     for _ in range(10):
         with client.connect() as connection:
             connection.request("POST", session.path("runs"), json.dumps({"code": "1"}))
@@ -188,7 +189,7 @@ def test_a_client_may_vanish_before_its_answer(client, session):
 # The end
 
 
-def test_a_server_that_is_told_to_end_lets_the_run_end(serve):
+def test_draining_server_lets_the_run_end(serve):
     server = serve(config={"server": {"drain_grace": "15s"}})
     session = server.client().open()
     wait = "import os, time\nprint('on', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'"
@@ -215,7 +216,7 @@ def test_a_server_that_is_told_to_end_lets_the_run_end(serve):
     assert server.finish() == 0, server.describe()
 
 
-def test_a_server_that_is_told_to_end_takes_no_new_runs(serve):
+def test_draining_server_refuses_new_runs(serve):
     server = serve(config={"server": {"drain_grace": "15s"}})
     session = server.client().open()
     wait = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"
@@ -234,7 +235,7 @@ def test_a_server_that_is_told_to_end_takes_no_new_runs(serve):
     assert server.finish() == 0, server.describe()
 
 
-def test_a_run_that_does_not_end_is_cancelled_after_the_grace_and_told_so(serve, token):
+def test_run_that_outlasts_the_drain_grace_is_cancelled(serve, token):
     server = serve()
     session = server.client().open()
     code = f"import subprocess; p = subprocess.Popen(['sleep', '60.{token}']); print('on', flush=True); p.wait()"
@@ -288,7 +289,7 @@ class Load:
             assert not thread.is_alive(), "a client hangs on a dead server"
 
 
-def test_nothing_is_left_of_a_server_that_was_killed(serve, token, short_directory):
+def test_killed_server_leaves_nothing(serve, token, short_directory):
     before = mounts()
     delays = random.Random()
     server = serve(directory=short_directory)
@@ -328,13 +329,13 @@ def test_nothing_is_left_of_a_server_that_was_killed(serve, token, short_directo
 
 
 @pytest.mark.parametrize("place", ["/proc/cella/state", "/dev/null", "/dev/null/state"])
-def test_a_state_directory_that_cannot_be_written_is_named(serve, place):
+def test_unwritable_state_directory_is_named(serve, place):
     server = serve(ready=False, state=place)
     assert server.finish() not in (0, 134, 139), server.describe()
     assert re.match(r"cella: .*(/proc/cella|/dev/null)", server.words()), server.words()
 
 
-def test_a_state_directory_that_became_read_only_is_named(serve, short_directory):
+def test_read_only_state_directory_is_named(serve, short_directory):
     serve(directory=short_directory).stop()
     state = short_directory / "state"
     # Nothing is read-only to root; a directory in the place of the file stops it as well.
@@ -352,7 +353,7 @@ def test_a_state_directory_that_became_read_only_is_named(serve, short_directory
         path.chmod(0o700)
 
 
-def test_a_state_directory_that_others_can_write_is_refused(serve, short_directory):
+def test_rejects_state_directory_writable_by_others(serve, short_directory):
     state = short_directory / "state"
     state.mkdir()
     state.chmod(0o777)
@@ -360,7 +361,7 @@ def test_a_state_directory_that_others_can_write_is_refused(serve, short_directo
     assert server.finish() not in (0, 134, 139) and "others can write" in server.words(), server.words()
 
 
-def test_a_second_server_on_the_same_state_is_refused_and_harms_nothing(serve):
+def test_rejects_second_server_on_the_same_state_directory(serve):
     first = serve()
     session = first.client().open()
     run = session.run("print('x' * 3_000_000)")["id"]
@@ -372,7 +373,7 @@ def test_a_second_server_on_the_same_state_is_refused_and_harms_nothing(serve):
     assert page.expect(200) == b"x" * 100
 
 
-def test_a_second_server_on_the_same_socket_is_refused_and_harms_nothing(serve, short_directory):
+def test_rejects_second_server_on_the_same_socket(serve, short_directory):
     first = serve()
     second = serve("--listen", f"unix:{first.socket}", ready=False)
     assert second.finish() not in (0, 134, 139) and str(first.socket) in second.words(), second.describe()
@@ -382,7 +383,7 @@ def test_a_second_server_on_the_same_socket_is_refused_and_harms_nothing(serve, 
 # At the end of the file, when the time for it has nearly passed.
 
 
-def test_a_client_that_never_ends_its_head_is_sent_away(stalled):
+def test_client_with_an_incomplete_head_is_disconnected(stalled):
     said = b""
     while chunk := stalled.recv(4096):
         said += chunk

@@ -85,7 +85,7 @@ def secret():
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", bytes(range(256)) * 8192], ids=["empty", "small", "2m"])
-def test_what_goes_up_comes_down(files, content):
+def test_uploaded_file_is_downloaded_unchanged(files, content):
     assert files.put("data.bin", content).expect(201) == {"path": "data.bin", "size": len(content)}
     assert files.session.value("len(open('data.bin', 'rb').read())") == str(len(content))
     answer = files.get("data.bin")
@@ -93,7 +93,7 @@ def test_what_goes_up_comes_down(files, content):
     assert answer.headers["content-length"] == str(len(content))
 
 
-def test_what_the_guest_wrote_can_be_downloaded(files):
+def test_file_of_the_guest_can_be_downloaded(files):
     files.session.run("import os; os.makedirs('a/b'); open('a/b/c.txt', 'w').write('from inside')")
     answer = files.get("a/b/c.txt")
     assert answer.expect(200) == b"from inside"
@@ -109,20 +109,20 @@ def test_what_the_guest_wrote_can_be_downloaded(files):
         ("...", "..."), ("-rf", "-rf"), ("a;b&c=d", "a;b&c=d"), ("x" * 255, "x" * 255), ("q%3Fq%23", "q?q#"),
     ],
 )
-def test_strange_names_are_names(files, name, real):
+def test_unusual_file_names_are_accepted(files, name, real):
     files.put(name, b"x").expect(201)
     assert files.session.value(f"import os; os.path.exists({real!r})") == "True"
     assert files.get(name).expect(200) == b"x"
     files.remove(name).expect(204)
 
 
-def test_an_upload_replaces_and_makes_directories(files):
+def test_upload_replaces_files_and_creates_directories(files):
     files.put("a/b/c", b"first version").expect(201)
     files.put("a/b/c", b"second").expect(201)
     assert files.get("a/b/c").expect(200) == b"second"
 
 
-def test_an_upload_that_breaks_off_leaves_nothing(files):
+def test_aborted_upload_leaves_nothing(files):
     files.put("kept", b"before").expect(201)
     with files.session.client.connect() as connection:
         connection.putrequest("PUT", files.path("kept"))
@@ -136,7 +136,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(files):
     assert files.get("kept").expect(200) == b"before"
 
 
-def test_a_directory_is_not_a_file(files):
+def test_directory_cannot_be_used_as_a_file(files):
     files.put("d/f", b"x").expect(201)
     for answer in (files.get("d"), files.put("d", b"x"), files.put("d/f/g", b"x"), files.remove("d")):
         assert 400 <= answer.status < 500, answer
@@ -144,7 +144,7 @@ def test_a_directory_is_not_a_file(files):
     assert files.get("d/f").expect(200) == b"x"
 
 
-def test_more_than_the_disk_limit_is_refused(client):
+def test_rejects_upload_beyond_the_disk_limit(client):
     session = client.open(limits={"disk": "1m"})
     files = Files(session)
     words = files.put("big", bytes(2 << 20)).error(429)
@@ -163,7 +163,7 @@ def test_more_than_the_disk_limit_is_refused(client):
         ("bytes=-99", b"0123456789"),
     ],
 )
-def test_a_range_is_a_part(files, header, part):
+def test_range_returns_a_part(files, header, part):
     files.put("digits", b"0123456789").expect(201)
     answer = files.get("digits", Range=header)
     assert answer.expect(206) == part
@@ -172,19 +172,19 @@ def test_a_range_is_a_part(files, header, part):
 
 
 @pytest.mark.parametrize("header", ["bytes=10-", "bytes=99-100", "bytes=-0"])
-def test_a_range_beyond_the_end_is_refused(files, header):
+def test_range_beyond_the_end_is_416(files, header):
     files.put("digits", b"0123456789").expect(201)
     answer = files.get("digits", Range=header)
     assert (answer.status, answer.headers.get("content-range")) == (416, "bytes */10")
 
 
 @pytest.mark.parametrize("header", ["bytes=4-2", "bytes=x", "lines=1-2", "bytes=", "bytes=-", "bytes=0-1,3-4"])
-def test_a_range_that_is_none_is_ignored(files, header):
+def test_malformed_range_is_ignored(files, header):
     files.put("digits", b"0123456789").expect(201)
     assert files.get("digits", Range=header).expect(200) == b"0123456789"
 
 
-def test_an_empty_file_has_no_range(files):
+def test_range_of_an_empty_file_is_empty_or_416(files):
     files.put("empty", b"").expect(201)
     for header in ("bytes=0-", "bytes=-5", "bytes=0-0"):
         answer = files.get("empty", Range=header)
@@ -195,7 +195,7 @@ def test_an_empty_file_has_no_range(files):
 # Lists and removal
 
 
-def test_a_directory_is_listed_by_pages(files):
+def test_directory_is_listed_in_pages(files):
     files.session.run("import os\nfor n in range(25): open(f'f{n:02}', 'w').write('x' * n)\nos.mkdir('sub')")
     page = files.list("?limit=20").expect(200)
     assert page["files"][3] == {"name": "f03", "type": "file", "size": 3, "media_type": page["files"][3]["media_type"]}
@@ -207,7 +207,7 @@ def test_a_directory_is_listed_by_pages(files):
     files.list("?path=nowhere").error(404)
 
 
-def test_trees_are_removed_only_when_asked_for(files):
+def test_directory_removal_requires_recursive(files):
     files.put("d/e/f", b"x").expect(201)
     assert 400 <= files.remove("d").status < 500
     assert files.get("d/e/f").expect(200) == b"x"
@@ -228,7 +228,7 @@ TRAVERSALS = [
 
 
 @pytest.mark.parametrize("form", TRAVERSALS)
-def test_no_path_leads_out_of_the_workspace(files, secret, form):
+def test_paths_cannot_leave_the_workspace(files, secret, form):
     # From any depth: the file is asked for relative to the root, with and without climbing.
     deep = "../" * 12
     for target in (secret.lstrip("/"), deep + secret.lstrip("/"), (deep + secret.lstrip("/")).replace("/", "%2f")):
@@ -243,7 +243,7 @@ def test_no_path_leads_out_of_the_workspace(files, secret, form):
 
 
 @pytest.mark.parametrize("link", ["{}", "/proc/self/root{}", "../../../../../../../..{}", "/proc/1/root{}"])
-def test_links_of_a_guest_lead_nowhere(files, secret, link):
+def test_symlinks_of_a_guest_are_not_followed(files, secret, link):
     target, parent = link.format(secret), link.format(os.path.dirname(secret))
     name = os.path.basename(secret)
     files.session.run(f"import os; os.symlink({target!r}, 'l'); os.symlink({parent!r}, 'd'); os.symlink('l', 'again')")
@@ -264,7 +264,7 @@ def test_links_of_a_guest_lead_nowhere(files, secret, link):
     assert os.path.exists(secret) and files.names() == ["l"]
 
 
-def test_a_link_inside_an_archive_that_goes_out_is_not_followed(files, secret):
+def test_archive_download_does_not_follow_symlinks(files, secret):
     files.session.run(f"import os; os.symlink({secret!r}, 'l'); open('f', 'w').write('x')")
     with files.pack() as tar:
         for member in tar.getmembers():
@@ -276,7 +276,7 @@ def test_a_link_inside_an_archive_that_goes_out_is_not_followed(files, secret):
     "make", ["import os; os.mkfifo('p')", "import socket; s = socket.socket(socket.AF_UNIX); s.bind('p')"],
     ids=["pipe", "socket"],
 )
-def test_what_is_no_file_holds_nobody_up(files, make):
+def test_special_files_do_not_block_requests(files, make):
     files.session.run(make)
     answer = files.get("p")
     assert 400 <= answer.status < 500, answer
@@ -286,7 +286,7 @@ def test_what_is_no_file_holds_nobody_up(files, make):
     assert files.get("p").expect(200) == b"x"
 
 
-def test_a_guest_that_swaps_directories_for_links_wins_nothing(files, secret):
+def test_swapping_directories_for_symlinks_does_not_leave_the_workspace(files, secret):
     name = os.path.basename(secret)
     swap = f"""
 import os, time
@@ -309,7 +309,7 @@ while time.monotonic() < end and not os.path.exists('stop'):
 # Archives
 
 
-def test_an_archive_goes_in_and_out(files):
+def test_archive_round_trips(files):
     told = files.unpack(archive(("a.txt", b"one"), ("d/b.txt", b"two"), ("d/e/c.bin", bytes(100_000)))).expect(200)
     assert (told["files"], told["bytes"]) == (3, 100_006)
     assert files.session.value("open('d/b.txt').read()") == "'two'"
@@ -332,19 +332,19 @@ def test_an_archive_goes_in_and_out(files):
     ],
     ids=lambda entry: getattr(entry, "name", None) or entry[0][:12],
 )
-def test_an_archive_with_anything_but_files_below_the_workspace_is_refused(files, entry):
+def test_rejects_archive_with_links_devices_or_outside_paths(files, entry):
     files.unpack(archive(("before", b"x"), entry)).error(400)
     assert files.names() == ["before"]
 
 
-def test_an_archive_that_is_none_is_refused(files):
+def test_rejects_malformed_archive(files):
     whole = archive(("f", b"x" * 5000))
     for wrong in (b"no archive at all", bytes(511), whole[:3000], os.urandom(4096), b"\x1f\x8b" + bytes(2000)):
         files.unpack(wrong).error(400)
     assert files.names() == []
 
 
-def test_an_archive_cannot_fill_more_than_the_disk_limit(client):
+def test_rejects_archive_beyond_the_disk_limit(client):
     session = client.open(limits={"disk": "1m"})
     files = Files(session)
     # More content than there is room for, and more than is ever sent.
@@ -359,7 +359,7 @@ def test_an_archive_cannot_fill_more_than_the_disk_limit(client):
     session.delete().expect(204)
 
 
-def test_a_large_download_goes_on_while_others_are_served(files, client):
+def test_large_download_does_not_block_other_requests(files, client):
     files.session.run("open('big', 'wb').truncate(48 << 20)")
     sizes = []
     with client.connect() as slow:

@@ -25,7 +25,7 @@ def sleeper():
         process.wait()
 
 
-def test_the_log_tells_what_happened_and_neither_code_nor_secrets(serve):
+def test_log_has_events_but_no_code_or_secrets(serve):
     server = serve(tokens={"alice": "a-very-secret-token"}, tcp=True)
     client = server.tcp_client("a-very-secret-token")
     session = client.open(env={"KEY": "hidden-in-the-environment"})
@@ -42,14 +42,14 @@ def test_the_log_tells_what_happened_and_neither_code_nor_secrets(serve):
         assert secret not in server.words()
 
 
-def test_the_log_level_leaves_out_what_is_less_important(serve):
+def test_log_level_filters_messages(serve):
     server = serve("--log-level", "error")
     server.client().open()
     server.stop()
     assert log_of(server) == []
 
 
-def test_every_request_is_told_at_the_level_debug_by_its_route(serve):
+def test_debug_level_logs_every_request_by_route(serve):
     server = serve("--log-level", "debug")
     session = server.client().open()
     session.client.get(session.path("files", "a-private-name"))
@@ -60,7 +60,7 @@ def test_every_request_is_told_at_the_level_debug_by_its_route(serve):
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_server_ends_with_the_process_that_it_belongs_to(serve, how):
+def test_exit_with_ends_the_server_with_that_process(serve, how):
     with sleeper() as owner:
         server = serve("--exit-with", str(owner.pid))
         session = server.client().open()
@@ -73,14 +73,14 @@ def test_a_server_ends_with_the_process_that_it_belongs_to(serve, how):
         server.assert_nothing_stays()
 
 
-def test_a_server_of_a_process_that_is_gone_does_not_begin(serve):
+def test_exit_with_rejects_a_process_that_has_ended(serve):
     gone = subprocess.Popen(["true"])
     gone.wait()
     server = serve("--exit-with", str(gone.pid), ready=False)
     assert server.finish() == 126 and str(gone.pid) in server.words(), server.describe()
 
 
-def test_programs_and_batches_are_told_as_well(serve):
+def test_one_shot_and_batch_runs_are_logged(serve):
     server = serve()
     client = server.client()
     assert client.post("/v1/run", code="print(1)").expect(200)["status"] == "ok"

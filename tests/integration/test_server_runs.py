@@ -10,7 +10,7 @@ import threading
 import pytest
 from server import NDJSON, SSE, client, raw_connection, serve, server, session  # noqa: F401 (fixtures)
 from support.leftovers import assert_no_process
-from support.running import wait_until
+from support.running import LONG, wait_until
 
 SLOW = "import time\nprint('on', flush=True)\ntime.sleep(60)"
 # One line of output for each line of a file that grows: a run whose pace the test decides.
@@ -66,18 +66,24 @@ def test_a_result_has_every_field(session):
         ("import os; os.kill(os.getpid(), 11)", "crashed", 139),
     ],
 )
-def test_whatever_the_code_does_is_a_result(session, code, status, exit_code):
+def test_every_end_of_the_code_is_a_result(session, code, status, exit_code):
     result = session.run(code)
     assert (result["status"], result["exit_code"]) == (status, exit_code)
 
 
-def test_a_language_that_nobody_knows_is_a_rejected_result(session):
+def test_unknown_language_is_a_rejected_result(session):
     result = session.run("x", language="klingon")
     assert (result["status"], result["exit_code"]) == ("rejected", 126)
     assert "klingon" in result["error"]["message"]
 
 
-def test_a_timeout_keeps_what_was_written(session):
+@pytest.mark.skipif(not LONG, reason="uses a minute of processor time")
+def test_cpu_time_follows_the_timeout_of_a_run(session):
+    code = "import time\nwhile time.process_time() < 63: pass"
+    assert session.run(code, timeout="4m")["status"] == "ok"
+
+
+def test_timeout_keeps_the_output(session):
     result = session.run(SLOW, timeout="1s")
     assert (result["status"], result["exit_code"], result["stdout"]) == ("timeout", 124, "on\n")
 
@@ -96,7 +102,7 @@ def test_a_timeout_keeps_what_was_written(session):
         ({"code": "1", "cancel_on_disconnect": 0}, "cancel_on_disconnect"),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused_and_runs_nothing(client, session, document, word):
+def test_invalid_request_is_400_and_runs_nothing(client, session, document, word):
     words = client.ask("POST", session.path("runs"), body=json.dumps(document)).error(400)
     assert word in words["message"], words
     assert client.get(session.path("runs")).expect(200)["runs"] == []
@@ -112,12 +118,12 @@ def test_blocks_run_in_order_until_one_fails(client, session):
     assert (result["status"], result["error"]["name"]) == ("error", "ZeroDivisionError")
 
 
-def test_standard_input_is_what_the_request_says(session):
+def test_stdin_of_the_request_is_passed(session):
     assert session.value("import sys; sys.stdin.read()", stdin="first\nsecond") == "'first\\nsecond'"
     assert session.value("sys.stdin.read()") == "''"
 
 
-def test_code_that_asks_gets_its_answer_while_it_runs(client, session):
+def test_input_request_is_answered_during_the_run(client, session):
     with session.stream("name = input('who? '); print('hello', name)", input=True) as events:
         request = events.until("input_request")[-1]
         assert request["prompt"] == "who? "
@@ -130,7 +136,7 @@ def test_code_that_asks_gets_its_answer_while_it_runs(client, session):
         assert list(events)[-1]["error"]["name"] == "EOFError"
 
 
-def test_no_block_begins_after_an_interrupt_even_if_it_is_caught(client, session):
+def test_caught_interrupt_prevents_the_following_blocks(client, session):
     caught = "import time\ntry:\n    print('on', flush=True); time.sleep(60)\nexcept KeyboardInterrupt:\n    seen = 1"
     blocks = [{"language": "python", "code": caught}, {"language": "python", "code": "second = 1"}]
     with client.stream("POST", session.path("runs"), blocks=blocks) as events:
@@ -141,7 +147,7 @@ def test_no_block_begins_after_an_interrupt_even_if_it_is_caught(client, session
     assert session.value("seen, 'second' in globals()") == "(1, False)"
 
 
-def test_large_answers_at_once_are_taken_one_after_the_other(client, session):
+def test_concurrent_large_inputs_are_delivered_in_sequence(client, session):
     code = "import time; print('on', flush=True); time.sleep(1); [(len(t), set(t)) for t in (input(), input(), input())]"
     with session.stream(code, input=True) as events:
         events.until("stdout")
@@ -157,7 +163,7 @@ def test_large_answers_at_once_are_taken_one_after_the_other(client, session):
     assert value["text"] == repr([(1 << 20, {"a"})] * 3)
 
 
-def test_an_answer_that_nobody_waits_for_is_refused(client, session):
+def test_input_without_a_request_is_refused(client, session):
     assert 400 <= client.post(session.path("input"), text="unasked").status < 500
     client.ask("POST", session.path("input"), body='{"text": 5}').error(400)
 
@@ -166,7 +172,7 @@ def test_an_answer_that_nobody_waits_for_is_refused(client, session):
 
 
 @pytest.mark.parametrize("headers", [NDJSON, SSE], ids=["ndjson", "sse"])
-def test_a_stream_has_all_events_numbered(session, headers):
+def test_stream_numbers_all_events(session, headers):
     with session.stream("print('a', flush=True)\ndisplay(1)\n'value'", headers=headers) as stream:
         if headers is SSE:
             assert stream.response.getheader("Content-Type").startswith("text/event-stream")
@@ -182,7 +188,7 @@ def test_a_stream_has_all_events_numbered(session, headers):
     assert (result["status"], result["value"], result["stdout"]) == ("ok", "'value'", "a\n")
 
 
-def test_events_come_while_the_run_is_on(session):
+def test_events_arrive_during_the_run(session):
     with session.stream(PACED.format(2)) as events:
         for step in range(2):
             go(session, step)
@@ -190,7 +196,7 @@ def test_events_come_while_the_run_is_on(session):
         assert events.until("finished")
 
 
-def test_a_lost_connection_loses_no_event(session):
+def test_reconnected_stream_misses_no_event(session):
     with session.stream(PACED.format(6)) as events:
         go(session, 0)
         seen = events.until("stdout")
@@ -209,14 +215,14 @@ def test_a_lost_connection_loses_no_event(session):
         assert list(events) == seen
 
 
-def test_a_browser_resumes_by_the_id_of_the_last_event(session):
+def test_last_event_id_header_resumes_a_stream(session):
     run = session.run("for n in range(3): print(n, flush=True)")["id"]
     with session.events(run, headers={**SSE, "Last-Event-ID": "1"}) as stream:
         messages = parse_sse(stream.response.read().decode())
     assert messages[0][0] == 2 and messages[-1][1] == "finished"
 
 
-def test_followers_see_the_same(session):
+def test_concurrent_followers_get_equal_events(session):
     run = session.start(PACED.format(3))
     with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(5) as pool:
         streams = [stack.enter_context(session.events(run)) for _ in range(5)]
@@ -227,12 +233,12 @@ def test_followers_see_the_same(session):
 
 
 @pytest.mark.parametrize("after", ["x", "-1", "1.5", "99999999999999999999999"])
-def test_a_number_that_is_none_is_refused(client, session, after):
+def test_rejects_invalid_after_parameter(client, session, after):
     run = session.run("1")["id"]
     assert "after" in client.get(session.path("runs", run, "events") + f"?after={after}").error(400)["message"]
 
 
-def test_events_after_the_last_one_are_none(session):
+def test_events_after_the_last_number_are_empty(session):
     run = session.run("1")["id"]
     for after in (1000, 2**64 - 1):
         with session.events(run, after=after) as events:
@@ -247,7 +253,7 @@ def assert_whole_or_refused(answer):
     assert kinds == ["started", "stdout", "value", "finished"]
 
 
-def test_a_run_that_is_long_over_has_its_result_and_never_half_of_its_events(client, session):
+def test_old_run_has_its_result_and_all_or_no_events(client, session):
     code = "print('first', flush=True)\n'value'"
     result = session.run(code, idempotency_key="old")
     for n in range(40):
@@ -262,7 +268,7 @@ def test_a_run_that_is_long_over_has_its_result_and_never_half_of_its_events(cli
 # Without waiting
 
 
-def test_a_run_that_nobody_waits_for_is_queued_runs_and_ends(client, session):
+def test_run_with_wait_false_is_queued_and_executed(client, session):
     first = session.start(PACED.format(1))
     second = session.start("print('second')")
     session.wait_running(first)
@@ -272,7 +278,7 @@ def test_a_run_that_nobody_waits_for_is_queued_runs_and_ends(client, session):
     assert session.look(first)["stdout"] == "line 0\n"
 
 
-def test_the_list_of_runs_tells_where_each_stands(client, session):
+def test_list_of_runs_has_their_statuses(client, session):
     session.run("1/0")
     running = session.start(SLOW)
     session.start("1")
@@ -282,7 +288,7 @@ def test_the_list_of_runs_tells_where_each_stands(client, session):
     assert told == ["error", "running", "queued"]
 
 
-def test_runs_are_listed_in_order_by_pages(client, session):
+def test_runs_are_listed_in_order_in_pages(client, session):
     ran = [session.run(str(n))["id"] for n in range(5)]
     seen, after = [], ""
     while after is not None:
@@ -292,7 +298,7 @@ def test_runs_are_listed_in_order_by_pages(client, session):
     assert seen == ran
 
 
-def test_a_queue_has_an_end(serve):
+def test_full_queue_is_429(serve):
     session = serve(config={"sessions": {"max_queued_runs": 2}}).client().open()
     running = session.start(SLOW)
     session.wait_running(running)
@@ -304,7 +310,7 @@ def test_a_queue_has_an_end(serve):
     session.cancel(running).expect(202)
 
 
-def test_a_run_outlives_its_connection(session, token):
+def test_run_continues_after_its_connection_closes(session, token):
     code = f"import subprocess; print('on', flush=True); subprocess.run(['sleep', '0.3{token}']); 'whole'"
     with session.stream(code) as events:
         run = events.until("stdout")[0]["run"]
@@ -312,7 +318,7 @@ def test_a_run_outlives_its_connection(session, token):
 
 
 @pytest.mark.parametrize("headers", [NDJSON, {}], ids=["stream", "result"])
-def test_a_run_may_end_with_its_connection(session, token, headers):
+def test_cancel_on_disconnect_ends_the_run(session, token, headers):
     code = f"import subprocess; subprocess.run(['sleep', '60.{token}'])"
     with session.client.connect() as connection:
         body = json.dumps({"code": code, "cancel_on_disconnect": True})
@@ -328,7 +334,7 @@ def test_a_run_may_end_with_its_connection(session, token, headers):
 # The same request again
 
 
-def test_a_repeated_request_is_the_same_run(client, session):
+def test_repeated_idempotency_key_returns_the_same_run(client, session):
     session.run("count = 0")
     document = {"code": "count += 1\ncount", "idempotency_key": "once"}
     results = [client.post(session.path("runs"), **document).expect(200) for _ in range(3)]
@@ -336,7 +342,7 @@ def test_a_repeated_request_is_the_same_run(client, session):
     assert session.value("count") == "1"
 
 
-def test_a_repeated_request_joins_the_run_that_is_on(client, session):
+def test_repeated_idempotency_key_joins_the_current_run(client, session):
     session.run("count = 0")
     code = "count += 1\n" + PACED.format(1) + "count"
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
@@ -348,13 +354,13 @@ def test_a_repeated_request_joins_the_run_that_is_on(client, session):
     assert {result["id"] for result in results} == {run} and results[0]["value"] == "1"
 
 
-def test_a_key_of_other_code_is_a_conflict(client, session):
+def test_idempotency_key_with_other_code_is_409(client, session):
     session.run("1", idempotency_key="k")
     for other in ({"code": "2"}, {"code": "1", "language": "bash"}):
         assert client.post(session.path("runs"), idempotency_key="k", **other).error(409)["code"]
 
 
-def test_a_key_belongs_to_its_session(client, session):
+def test_idempotency_keys_are_per_session(client, session):
     assert session.run("1", idempotency_key="k")["id"] != client.open().run("1", idempotency_key="k")["id"]
 
 
@@ -375,7 +381,7 @@ def test_cancel_ends_a_run_with_all_of_its_processes(session, token):
     assert session.cancel(run).expect(200)["cancelled"] is False
 
 
-def test_a_queued_run_that_is_cancelled_never_starts(session):
+def test_cancelled_queued_run_never_starts(session):
     first = session.start(PACED.format(1))
     second = session.start("open('trace', 'w')")
     third = session.start("'third'")
@@ -387,7 +393,7 @@ def test_a_queued_run_that_is_cancelled_never_starts(session):
     assert session.value("import os; os.path.exists('trace')") == "False"
 
 
-def test_a_queued_run_that_is_cancelled_ends_at_once(session):
+def test_cancelled_queued_run_ends_at_once(session):
     running, queued = session.start(SLOW), session.start("1")
     session.wait_running(running)
     session.cancel(queued).expect(202)
@@ -397,7 +403,7 @@ def test_a_queued_run_that_is_cancelled_ends_at_once(session):
         session.cancel(running).expect(202)
 
 
-def test_a_run_that_does_not_exist_cannot_be_cancelled_or_seen(client, session):
+def test_unknown_run_is_404(client, session):
     foreign = client.open().run("1")["id"]
     for run in ("run_" + "0" * 32, foreign):
         session.cancel(run).error(404)
@@ -429,7 +435,7 @@ def test_output_beyond_the_cap_can_be_paged_through(client):
     session.delete().expect(204)
 
 
-def test_a_run_that_is_cancelled_before_its_turn_tells_its_end(session):
+def test_cancelled_queued_run_has_a_finished_event(session):
     first = session.start("import time; time.sleep(600)")
     session.wait_running(first)
     second = session.start("'never'")
@@ -440,7 +446,7 @@ def test_a_run_that_is_cancelled_before_its_turn_tells_its_end(session):
     session.cancel(first)
 
 
-def test_a_batch_ends_with_its_client(serve):
+def test_disconnecting_client_ends_its_batch(serve):
     server = serve()
     client = server.client()
     seen = lambda: server.client().get("/metrics").expect(200).decode()  # noqa: E731
@@ -451,7 +457,7 @@ def test_a_batch_ends_with_its_client(serve):
     assert wait_until(lambda: 'cella_runs_total{status="cancelled"} 1' in seen(), 10), seen()
 
 
-def test_a_session_whose_client_left_while_it_opened_is_ended(serve):
+def test_session_is_ended_if_its_client_disconnects_while_it_opens(serve):
     server = serve()
     client = server.client()
     for _ in range(3):

@@ -16,7 +16,7 @@ SLEEP = "import subprocess; subprocess.Popen(['sleep', '60.{}']); None"
 # Open and look at
 
 
-def test_a_session_tells_what_it_is(client):
+def test_session_description_has_every_field(client):
     session = client.open(name="a-name", labels={"team": "red", "empty": ""}, max_lifetime="1h")
     told = session.description
     assert list(told) == [
@@ -53,12 +53,12 @@ def test_an_empty_body_is_an_empty_document(client):
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_a_document_that_makes_no_sense_is_refused_by_the_name_of_its_key(client, document, key):
+def test_invalid_document_error_names_the_key(client, document, key):
     words = client.post("/v1/sessions", **document).error(400)
     assert words["code"] == "invalid" and key in words["message"], words
 
 
-def test_limits_of_the_document_hold(client):
+def test_limits_of_the_document_are_enforced(client):
     session = client.open(limits={"timeout": "300ms", "output": 100})
     assert session.run("while True: pass")["status"] == "timeout"
     result = session.run("print('x' * 1000)", timeout="10s")
@@ -67,14 +67,14 @@ def test_limits_of_the_document_hold(client):
     session.delete().expect(204)
 
 
-def test_variables_of_the_document_reach_the_guest_and_nothing_of_the_server_does(client, environment):
+def test_guest_has_variables_of_the_document_but_none_of_the_server(client, environment):
     session = client.open(env={"GREETING": "hello"})
     assert session.value("import os; os.environ['GREETING']") == "'hello'"
     assert session.value(f"{environment['HOME']!r} in os.environ.values()") == "False"
     session.delete().expect(204)
 
 
-def test_sessions_share_nothing(client):
+def test_sessions_are_isolated_from_each_other(client):
     one, two = client.open(), client.open()
     one.run("x = 1; open('f', 'w').write('one')")
     assert two.run("x")["error"]["name"] == "NameError"
@@ -86,7 +86,7 @@ def test_sessions_share_nothing(client):
 # Lists
 
 
-def test_lists_are_paged_newest_first(serve):
+def test_sessions_are_listed_in_pages_newest_first(serve):
     client = serve().client()
     opened = [client.open(name=f"s{n}").id for n in range(5)]
     seen, after = [], ""
@@ -101,11 +101,11 @@ def test_lists_are_paged_newest_first(serve):
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "1001", "x", "", "1x"])
-def test_a_page_of_no_sensible_size_is_refused(client, limit):
+def test_rejects_invalid_page_limit(client, limit):
     assert "limit" in client.get(f"/v1/sessions?limit={limit}").error(400)["message"]
 
 
-def test_a_list_tells_which_sessions_run(client, session):
+def test_list_has_the_status_of_each_session(client, session):
     run = session.start("import time; time.sleep(60)")
     session.wait_running(run)
     told = {each["id"]: each["status"] for each in client.get("/v1/sessions").expect(200)["sessions"]}
@@ -116,7 +116,7 @@ def test_a_list_tells_which_sessions_run(client, session):
 # Ends
 
 
-def test_a_deleted_session_is_gone_with_everything_in_it(client, token):
+def test_deleted_session_leaves_nothing(client, token):
     session = client.open()
     session.run(SLEEP.format(token))
     assert wait_until(lambda: processes_with(token))
@@ -136,7 +136,7 @@ def test_a_deleted_session_is_not_listed(client):
     assert session.id not in listed
 
 
-def test_the_runs_of_a_deleted_session_are_not_there_any_more(client):
+def test_runs_of_a_deleted_session_are_404(client):
     session = client.open()
     run = session.run("1")["id"]
     session.delete().expect(204)
@@ -144,7 +144,7 @@ def test_the_runs_of_a_deleted_session_are_not_there_any_more(client):
     assert client.get(session.path("runs", run)).status == 404
 
 
-def test_deleting_ends_the_run_that_is_on_and_those_that_wait(client):
+def test_deleting_a_session_ends_current_and_queued_runs(client):
     session = client.open()
     with concurrent.futures.ThreadPoolExecutor(1) as pool, session.stream("import time; time.sleep(60)") as events:
         events.until("started")
@@ -156,7 +156,7 @@ def test_deleting_ends_the_run_that_is_on_and_those_that_wait(client):
     assert (result["status"], result["exit_code"], result["value"]) == ("cancelled", 125, None)
 
 
-def test_a_session_may_be_deleted_by_many_at_once(client):
+def test_concurrent_deletes_of_a_session_succeed(client):
     session = client.open()
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         codes = {answer.status for answer in pool.map(lambda _: session.delete(), range(4))}
@@ -164,7 +164,7 @@ def test_a_session_may_be_deleted_by_many_at_once(client):
 
 
 @pytest.mark.parametrize("policy", [{"idle_timeout": "200ms"}, {"max_lifetime": "200ms"}], ids=lambda p: list(p)[0])
-def test_a_session_ends_at_its_time(client, policy):
+def test_session_ends_at_idle_timeout_and_max_lifetime(client, policy):
     session = client.open(**policy)
     # It says why once it has ended altogether.
     assert wait_until(lambda: session.show().get("closed_because"))
@@ -187,7 +187,7 @@ def test_an_unknown_session_is_not_found(client, session_id):
 # What is done to a session
 
 
-def test_state_is_kept_and_reset_forgets_it(client, session):
+def test_state_is_kept_until_reset(client, session):
     session.run("x = 41; open('kept', 'w').write('file')")
     assert session.value("x + 1") == "42"
     assert client.post(session.path("reset")).expect(200) == {"reset": True}
@@ -195,7 +195,7 @@ def test_state_is_kept_and_reset_forgets_it(client, session):
     assert session.value("open('kept').read()") == "'file'"
 
 
-def test_a_guest_that_dies_leaves_the_session_where_it_stood(session):
+def test_crash_rolls_the_session_back(session):
     session.run("x = 1")
     result = session.run("x = 2; import os; os.kill(os.getpid(), 9)")
     assert (result["status"], result["state"]) == ("crashed", "rolled_back")
@@ -220,7 +220,7 @@ def test_a_checkpoint_needs_a_name(client, session, document):
     client.ask("POST", session.path("checkpoints"), body=json.dumps(document)).error(400)
 
 
-def test_an_interrupt_ends_the_run_and_keeps_the_state(client, session):
+def test_interrupt_ends_the_run_and_keeps_the_state(client, session):
     session.run("x = 1")
     with session.stream("x = 2\nprint('on', flush=True)\nimport time; time.sleep(60)") as events:
         events.until("stdout")
@@ -230,7 +230,7 @@ def test_an_interrupt_ends_the_run_and_keeps_the_state(client, session):
     assert client.post(session.path("interrupt")).expect(200) == {"interrupted": False}
 
 
-def test_names_are_completed_and_explained(client, session):
+def test_complete_and_inspect_answer(client, session):
     session.run("apples = 3")
     answer = client.post(session.path("complete"), code="appl", cursor=4)
     assert "apples" in json.dumps(answer.expect(200))
@@ -243,7 +243,7 @@ def test_names_are_completed_and_explained(client, session):
 # Without a session
 
 
-def test_one_program_runs_in_a_jail_of_its_own(client):
+def test_one_shot_run_returns_a_result(client):
     result = client.post("/v1/run", code="print(input())", stdin="hello").expect(200)
     assert (result["status"], result["stdout"], result["session"], result["state"]) == ("ok", "hello\n", None, "none")
     result = client.post("/v1/run", code="while True: pass", policy={"limits": {"timeout": "200ms"}}).expect(200)
@@ -252,7 +252,7 @@ def test_one_program_runs_in_a_jail_of_its_own(client):
     client.post("/v1/run", code="1", policy={"nonsense": 1}).error(400)
 
 
-def test_a_batch_answers_as_its_snippets_end(client):
+def test_batch_streams_results_as_snippets_end(client):
     snippets = [{"code": f"print({n})", "expected": str(n)} for n in range(8)] + [{"code": "print(1)", "expected": "2"}]
     answer = client.post("/v1/batch", snippets=snippets, concurrency=3).expect(200)
     told = {line["index"]: line for line in map(json.loads, answer.splitlines())}
@@ -265,7 +265,7 @@ def test_a_batch_answers_as_its_snippets_end(client):
 # The server itself
 
 
-def test_health_tells_version_and_status(client):
+def test_health_has_version_and_status(client):
     told = client.get("/health").expect(200)
     assert told["status"] == "ok" and re.match(r"\d+\.\d+", told["version"])
 
@@ -305,13 +305,13 @@ def test_metrics_count_one_shot_runs(client):
         assert after[name] == before[name] + 1, name
 
 
-def test_a_method_that_a_path_does_not_have_is_named(client, session):
+def test_unsupported_method_is_405_with_the_allowed_ones(client, session):
     answer = client.ask("PATCH", session.path())
     answer.error(405)
     assert answer.headers["allow"] == "GET, DELETE"
 
 
-def test_head_is_get_without_its_body(client):
+def test_head_returns_the_headers_of_get(client):
     with client.connect() as connection:
         head = connection.ask("HEAD", "/health")
         assert (head.status, head.body) == (200, b"")
@@ -320,7 +320,7 @@ def test_head_is_get_without_its_body(client):
         assert connection.ask("GET", "/health").json()["status"] == "ok"
 
 
-def test_many_sessions_come_and_go(server, client):
+def test_many_sessions_open_and_close(server, client):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         opened = list(pool.map(lambda n: client.open(name=f"many-{n}"), range(24)))
         values = list(pool.map(lambda pair: pair[1].value(f"{pair[0]} * 2"), enumerate(opened)))

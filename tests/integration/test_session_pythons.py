@@ -23,7 +23,7 @@ def refused(cella, environment, *flags):
     return done.returncode, done.stderr.decode()
 
 
-def test_the_distribution_python_is_forked_from_a_zygote(open_session):
+def test_distribution_python_is_forked_from_a_zygote(open_session):
     session = open_session()
     assert start_of(session) == "fork"
     assert session.run(IMPORTS)["status"] == "ok"
@@ -34,7 +34,7 @@ def test_python3_of_the_path_is_the_default(open_session):
     assert session.value("import sys; sys.executable") == repr(PYTHON)
 
 
-def test_numpy_loaded_beforehand_costs_no_import(open_session):
+def test_preloaded_numpy_is_not_imported_again(open_session):
     if subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode:
         pytest.fail("the tests need python3-numpy", pytrace=False)
     session = open_session("--preload", "numpy", "--checkpoint", "always")
@@ -52,14 +52,14 @@ def test_numpy_loaded_beforehand_costs_no_import(open_session):
     assert session.value("np.arange(3).tolist()") == "[0, 1, 2]"
 
 
-def test_several_modules_and_submodules_can_be_loaded(open_session):
+def test_several_modules_and_submodules_can_be_preloaded(open_session):
     session = open_session("--preload", "json", "--preload", "xml.etree.ElementTree", "--preload", "decimal")
     names = ("json", "xml.etree.ElementTree", "decimal")
     assert session.value(f"import sys; all(name in sys.modules for name in {names})") == "True"
     assert session.value("'json' in globals()") == "False"
 
 
-def test_a_module_that_is_missing_is_named(cella, environment):
+def test_missing_preload_module_is_named(cella, environment):
     code, message = refused(cella, environment, "--python", PYTHON, "--preload", "no_such_module_here")
     assert code == 126 and "no_such_module_here" in message and message.count("\n") == 1, message
 
@@ -69,7 +69,7 @@ def test_a_module_that_is_missing_is_named(cella, environment):
     [("raise ValueError('out of order')", "out of order"), ("import sys; sys.exit(3)", "broken"), ("def (", "broken")],
     ids=["raises", "exits", "syntax"],
 )
-def test_a_module_that_fails_is_named(cella, environment, tmp_path, body, word):
+def test_failing_preload_module_is_named(cella, environment, tmp_path, body, word):
     venv = make_venv(PYTHON, tmp_path / "venv")
     site = next((venv / "lib").glob("python3*")) / "site-packages"
     (site / "broken.py").write_text(body)
@@ -77,7 +77,7 @@ def test_a_module_that_fails_is_named(cella, environment, tmp_path, body, word):
     assert code == 126 and word in message and message.count("\n") == 1, message
 
 
-def test_what_a_module_prints_while_it_is_loaded_is_nobodys_output(open_session, tmp_path):
+def test_output_of_preloaded_modules_is_discarded(open_session, tmp_path):
     venv = make_venv(PYTHON, tmp_path / "venv")
     site = next((venv / "lib").glob("python3*")) / "site-packages"
     (site / "chatty.py").write_text("import os\nprint('hello')\nos.write(1, b'low')\nos.write(2, b'err')\n")
@@ -86,7 +86,7 @@ def test_what_a_module_prints_while_it_is_loaded_is_nobodys_output(open_session,
     assert (result["stdout"], result["stderr"]) == ("mine\n", "")
 
 
-def test_a_module_that_starts_a_thread_is_refused_or_harmless(cella, environment, tmp_path):
+def test_preload_module_that_starts_a_thread_is_rejected_or_harmless(cella, environment, tmp_path):
     """A fork copies one thread only: a zygote with two would make guests that hang."""
     venv = make_venv(PYTHON, tmp_path / "venv")
     site = next((venv / "lib").glob("python3*")) / "site-packages"
@@ -102,7 +102,7 @@ def test_a_module_that_starts_a_thread_is_refused_or_harmless(cella, environment
             assert b"thread" in session.stderr
 
 
-def test_forks_of_one_zygote_draw_different_random_numbers(open_session):
+def test_sessions_of_one_zygote_draw_different_random_numbers(open_session):
     """A reset is a new fork of the same zygote, whose own generators have been seeded long before."""
     modules = ("random", "uuid", "numpy.random", "tempfile")
     session = open_session(*(word for module in modules for word in ("--preload", module)))
@@ -125,7 +125,7 @@ import numpy.random
         assert len(set(values)) == len(values), f"{source}: {values}"
 
 
-def test_a_virtual_environment(open_session, tmp_path):
+def test_virtual_environment_is_used(open_session, tmp_path):
     venv = make_venv(PYTHON, tmp_path / "venv")
     site = next((venv / "lib").glob("python3*")) / "site-packages"
     (site / "only_here.py").write_text("answer = 42\n")
@@ -138,13 +138,13 @@ def test_a_virtual_environment(open_session, tmp_path):
     assert session.value("x") == "1"
 
 
-def test_the_active_virtual_environment_is_used(open_session, tmp_path):
+def test_active_virtual_environment_is_used(open_session, tmp_path):
     venv = make_venv(PYTHON, tmp_path / "venv")
     session = open_session(python=None, with_env={"VIRTUAL_ENV": str(venv)})
     assert session.value("import sys; sys.prefix") == repr(str(venv))
 
 
-def test_a_package_that_is_installed_later_is_there_after_a_reset(open_session, tmp_path):
+def test_package_installed_later_is_importable_after_reset(open_session, tmp_path):
     venv = make_venv(PYTHON, tmp_path / "venv")
     site = next((venv / "lib").glob("python3*")) / "site-packages"
     session = open_session("--venv", venv, python=None)
@@ -154,7 +154,7 @@ def test_a_package_that_is_installed_later_is_there_after_a_reset(open_session, 
     assert session.value("import late; late.answer") == "42"
 
 
-def test_pythons_of_version_managers(open_session):
+def test_pythons_of_version_managers_run(open_session):
     home = {"HOME": str(pathlib.Path.home())}
     for python in foreign_pythons():
         version = tuple(map(int, python.parents[1].name.split(".")[:2]))
@@ -173,7 +173,7 @@ def test_pythons_of_version_managers(open_session):
         session.close()
 
 
-def test_a_python_that_is_too_old_is_refused_with_words(cella, environment):
+def test_rejects_python_older_than_3_8(cella, environment):
     home = {"HOME": str(pathlib.Path.home())}
     for python in foreign_pythons():
         version = tuple(map(int, python.parents[1].name.split(".")[:2]))

@@ -60,7 +60,7 @@ def test_runs_are_answered_in_order(open_session):
     assert session.value("len(order)") == "100"
 
 
-def test_an_interrupt_overtakes_the_queue(open_session):
+def test_interrupt_overtakes_queued_runs(open_session):
     session = open_session()
     slow = session.send(code="print('ready', flush=True)\nimport time; time.sleep(60)", events=True)
     queued = session.send(code="'queued'")
@@ -83,7 +83,7 @@ SLEEPERS = {
 
 
 @pytest.mark.parametrize("language", SLEEPERS)
-def test_an_interrupt_that_comes_at_once_is_not_lost(open_session, language):
+def test_interrupt_sent_directly_after_a_run_is_not_lost(open_session, language):
     # The first time an interpreter is still to be started; afterwards it waits, and has not begun.
     session = open_session()
     start = time.monotonic()
@@ -109,7 +109,7 @@ time.sleep(30)
 """
 
 
-def test_an_interrupt_ends_a_sleep_that_began_after_it_came(open_session):
+def test_interrupt_ends_a_sleep_that_starts_after_the_signal(open_session):
     # Without a second thread it happens now and then: Python has looked for signals, this one comes, and then Python
     # begins to sleep. What it has noted of the signal is the same here.
     session = open_session()
@@ -133,7 +133,7 @@ NAPS = {
 
 
 @pytest.mark.parametrize("language", NAPS)
-def test_an_interrupt_that_is_held_up_does_not_meet_the_next_run(open_session, language):
+def test_delayed_interrupt_does_not_reach_the_next_run(open_session, language):
     """The jail's init sends the signal, at its own pace: here it is stopped until the next run would be on."""
     session = open_session()
     session.run("1")
@@ -151,7 +151,7 @@ def test_an_interrupt_that_is_held_up_does_not_meet_the_next_run(open_session, l
     assert session.answer(second)["result"]["status"] == "ok"
 
 
-def test_operations_wait_for_their_turn(open_session):
+def test_operations_are_queued_behind_runs(open_session):
     session = open_session()
     session.send(code="x = 'early'")
     session.send(op="checkpoint", name="a")
@@ -161,7 +161,7 @@ def test_operations_wait_for_their_turn(open_session):
     assert session.answer(last)["result"]["value"] == "'early'"
 
 
-def test_events_tell_the_run_as_it_goes(open_session):
+def test_events_arrive_during_the_run(open_session):
     session = open_session()
     code = "import sys\nprint('a', flush=True)\nprint('b', file=sys.stderr, flush=True)\ndisplay(1)\n'value'"
     number = session.send(code=code, events=True)
@@ -185,7 +185,7 @@ def test_events_tell_the_run_as_it_goes(open_session):
     ],
     ids=["word", "list", "null", "number", "text", "half", "operation", "bytes", "nested"],
 )
-def test_a_line_that_is_no_request_is_refused_and_the_next_is_served(open_session, line):
+def test_malformed_line_is_refused_and_the_next_is_served(open_session, line):
     session = open_session()
     session.process.stdin.write(line + b"\n")
     session.process.stdin.flush()
@@ -200,7 +200,7 @@ def test_a_line_that_is_no_request_is_refused_and_the_next_is_served(open_sessio
     [{}, {"code": 5}, {"op": 5}, {"code": "1", "language": 5}, {"code": "1", "stdin": 5}],
     ids=["nothing", "code", "operation", "language", "stdin"],
 )
-def test_a_request_of_wrong_types_is_refused(open_session, wrong):
+def test_rejects_request_with_wrong_types(open_session, wrong):
     session = open_session()
     answer = session.ask(**wrong)
     assert answer.get("error", {}).get("code") == "invalid", answer
@@ -208,14 +208,14 @@ def test_a_request_of_wrong_types_is_refused(open_session, wrong):
 
 
 @pytest.mark.parametrize("timeout", [0, -1, "soon", "", [], True])
-def test_a_timeout_that_makes_no_sense_is_refused(open_session, timeout):
+def test_rejects_invalid_timeout(open_session, timeout):
     session = open_session()
     answer = session.ask(code="x = 1", timeout=timeout)
     assert answer["error"]["code"] == "invalid" and "timeout" in answer["error"]["message"], answer
     assert session.value("'x' in globals()") == "False"
 
 
-def test_ids_may_be_anything(open_session):
+def test_request_ids_may_be_any_json_value(open_session):
     session = open_session()
     for number in ("text", 0, -1.5, [1, {"a": None}], {"b": "c"}, True):
         session.process.stdin.write(json.dumps({"id": number, "code": "7"}).encode() + b"\n")
@@ -232,7 +232,7 @@ def test_ids_may_be_anything(open_session):
 
 
 @EXECUTORS
-def test_the_end_of_input_ends_everything(open_session, executor):
+def test_end_of_input_ends_the_session(open_session, executor):
     session = open_session("--executor", executor)
     if executor == "sandbox":
         start_everything(session)
@@ -246,7 +246,7 @@ def test_the_end_of_input_ends_everything(open_session, executor):
 
 
 @EXECUTORS
-def test_what_was_asked_before_the_end_of_input_is_answered(open_session, executor):
+def test_requests_before_the_end_of_input_are_answered(open_session, executor):
     session = open_session("--executor", executor)
     numbers = [session.send(code=f"print({n})") for n in range(5)]
     session.process.stdin.write(b'{"id": "unfinished line", "code": "print(6)"}')
@@ -256,13 +256,13 @@ def test_what_was_asked_before_the_end_of_input_is_answered(open_session, execut
     assert session.answer("unfinished line")["result"]["stdout"] == "6\n"
 
 
-def test_a_session_without_a_request_ends(open_session):
+def test_session_without_requests_ends(open_session):
     open_session().close()
 
 
 @EXECUTORS
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda n: n.name)
-def test_a_signal_cancels_the_run_and_ends_the_session(run, open_session, executor, number):
+def test_signal_cancels_the_run_and_ends_the_session(run, open_session, executor, number):
     before = mounts()
     session = open_session("--executor", executor)
     asked = session.send(code=STUBBORN + "print('ready', flush=True)\ntime.sleep(60)", events=True)
@@ -280,7 +280,7 @@ def test_a_signal_cancels_the_run_and_ends_the_session(run, open_session, execut
     assert_nothing_stays(run, session, family, before)
 
 
-def test_a_signal_ends_an_idle_session(run, open_session):
+def test_signal_ends_an_idle_session(run, open_session):
     before = mounts()
     session = open_session()
     session.run("x = 1")
@@ -291,7 +291,7 @@ def test_a_signal_ends_an_idle_session(run, open_session):
     assert_nothing_stays(run, session, family, before)
 
 
-def test_a_reader_that_goes_away_ends_the_session(cella, environment):
+def test_closed_reader_ends_the_session(cella, environment):
     before = mounts()
     words = [cella.binary, "repl", "--json", "--python", PYTHON]
     with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -312,7 +312,7 @@ def test_a_reader_that_goes_away_ends_the_session(cella, environment):
 
 
 @EXECUTORS
-def test_killed_with_everything_running(run, open_session, tmp_path, executor):
+def test_kill_with_all_languages_running_leaves_nothing(run, open_session, tmp_path, executor):
     before = mounts()
     session = open_session("--executor", executor, with_env={"TMPDIR": str(tmp_path)})
     if executor == "sandbox":
@@ -326,7 +326,7 @@ def test_killed_with_everything_running(run, open_session, tmp_path, executor):
     assert_nothing_stays(run, session, family, before)
 
 
-def test_killed_at_any_moment_of_its_start(run, open_session):
+def test_kill_during_start_leaves_nothing(run, open_session):
     before = mounts()
     chance = random.Random(7)
     for step in range(30):
@@ -343,7 +343,7 @@ def test_killed_at_any_moment_of_its_start(run, open_session):
 # Helpers that die
 
 
-def test_a_killed_zygote_is_replaced_and_its_guests_go_on(open_session):
+def test_killed_zygote_is_replaced_and_its_sessions_continue(open_session):
     session = open_session()
     session.run("x = 'kept'")
     tree = SessionTree(session.pid)
@@ -355,7 +355,7 @@ def test_a_killed_zygote_is_replaced_and_its_guests_go_on(open_session):
     assert SessionTree(session.pid).zygotes != tree.zygotes
 
 
-def test_after_a_zygote_was_killed_a_crash_is_still_one(open_session):
+def test_crash_after_a_zygote_was_killed_is_reported_as_a_crash(open_session):
     """Its end is known to nobody then; the state is brought back all the same."""
     session = open_session("--checkpoint", "always")
     session.run("x = 'kept'")
@@ -369,7 +369,7 @@ def test_after_a_zygote_was_killed_a_crash_is_still_one(open_session):
 
 
 @pytest.mark.parametrize("helper", ["maker", "init"])
-def test_a_killed_helper_ends_the_session_with_clear_words(open_session, helper):
+def test_killed_init_ends_the_session_with_a_message(open_session, helper):
     session = open_session()
     session.run("x = 1")
     tree = SessionTree(session.pid)
@@ -383,7 +383,7 @@ def test_a_killed_helper_ends_the_session_with_clear_words(open_session, helper)
 
 
 @pytest.mark.parametrize("helper", ["maker", "init"])
-def test_a_helper_killed_during_a_run_ends_the_run(open_session, helper):
+def test_init_killed_during_a_run_ends_the_run(open_session, helper):
     session = open_session()
     asked = session.send(code="import time\nprint('ready', flush=True)\ntime.sleep(60)", events=True)
     while session.answer(asked)["event"]["type"] != "stdout":
@@ -401,7 +401,7 @@ def test_a_helper_killed_during_a_run_ends_the_run(open_session, helper):
 # Time
 
 
-def test_an_idle_session_ends_and_says_why(open_session):
+def test_idle_session_ends_and_reports_the_reason(open_session):
     session = open_session("--idle-timeout", "300ms")
     long = session.send(code="import time\nprint('on', flush=True)\ntime.sleep(2)", events=True)
     while session.answer(long)["event"]["type"] != "stdout":
@@ -415,7 +415,7 @@ def test_an_idle_session_ends_and_says_why(open_session):
     assert answer["error"]["code"] == "closed" and "idle" in answer["error"]["message"], answer
 
 
-def test_a_session_ends_after_its_lifetime_even_in_a_run(open_session):
+def test_session_ends_after_max_lifetime_even_during_a_run(open_session):
     session = open_session("--max-lifetime", "1500ms")
     result = session.run("import time; time.sleep(60)")
     assert result["status"] == "cancelled", result
@@ -426,7 +426,7 @@ def test_a_session_ends_after_its_lifetime_even_in_a_run(open_session):
 # Side by side
 
 
-def test_sessions_side_by_side_do_not_meet(open_session):
+def test_concurrent_sessions_are_isolated(open_session):
     sessions = [open_session() for _ in range(8)]
     for number, session in enumerate(sessions):
         session.send(code=f"me = '{number}'\nfor place in ('', '/tmp/'): open(place + 'mine', 'w').write(me)")
@@ -439,7 +439,7 @@ def test_sessions_side_by_side_do_not_meet(open_session):
         assert session.value("me") == repr(str(number))
 
 
-def test_a_session_that_burns_its_processor_time_does_not_end_others(open_session):
+def test_session_over_its_cpu_time_does_not_end_others(open_session):
     burner, other = open_session("--cpu-time", "300ms"), open_session()
     asked = burner.send(code="while True: pass")
     for n in range(20):
@@ -449,7 +449,7 @@ def test_a_session_that_burns_its_processor_time_does_not_end_others(open_sessio
     assert burner.value("'here'") == "'here'", "each run has its own"
 
 
-def test_a_long_session_does_not_grow(open_session):
+def test_long_session_does_not_grow(open_session):
     """Neither in processes nor in descriptors, whatever its runs do."""
     session = open_session("--checkpoint", "always")
     crash = "import os; os.abort()"

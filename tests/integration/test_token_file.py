@@ -19,7 +19,7 @@ def token_command(cella, environment, tmp_path):
     return start
 
 
-def test_a_token_is_shown_once_and_kept_as_its_hash(token_command, tmp_path):
+def test_token_is_printed_once_and_stored_as_a_hash(token_command, tmp_path):
     made = token_command("new", "alice", "--file", "tokens", umask=0)
     assert made.returncode == 0, made.stderr
     token = made.stdout.removesuffix("\n")
@@ -33,7 +33,7 @@ def test_a_token_is_shown_once_and_kept_as_its_hash(token_command, tmp_path):
     assert file.read_text() == ""
 
 
-def test_the_file_is_the_one_that_a_configuration_names(token_command, tmp_path):
+def test_config_option_selects_the_token_file(token_command, tmp_path):
     (tmp_path / "named.toml").write_text(f'[server]\ntoken_file = "{tmp_path}/named"\n')
     (tmp_path / "state.toml").write_text(f'[server]\nstate_dir = "{tmp_path}/state"\n')
     for config, file in (("named.toml", tmp_path / "named"), ("state.toml", tmp_path / "state" / "tokens")):
@@ -47,7 +47,7 @@ def test_the_file_is_the_one_that_a_configuration_names(token_command, tmp_path)
     assert token_command("ls", "--config", "named.toml", "--file", "named").returncode not in (0, 1)
 
 
-def test_the_default_place_is_the_state_directory(token_command, tmp_path):
+def test_default_token_file_is_in_the_state_directory(token_command, tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root's is that of the machine")
     assert token_command("new", "a").returncode == 0
@@ -66,7 +66,7 @@ def test_the_default_place_is_the_state_directory(token_command, tmp_path):
         ([], 2, "subcommand is required"),
     ],
 )
-def test_refusals_leave_the_file_alone(token_command, tmp_path, arguments, status, words):
+def test_refused_changes_leave_the_file_unchanged(token_command, tmp_path, arguments, status, words):
     file = tmp_path / "tokens"
     file.write_text("# mine\nold:secret\n")
     file.chmod(0o600)
@@ -76,7 +76,7 @@ def test_refusals_leave_the_file_alone(token_command, tmp_path, arguments, statu
     assert file.read_text() == "# mine\nold:secret\n"
 
 
-def test_a_file_that_others_can_read_is_refused(token_command, tmp_path):
+def test_rejects_token_file_readable_by_others(token_command, tmp_path):
     file = tmp_path / "tokens"
     file.write_text("old:secret\n")
     file.chmod(0o644)
@@ -86,7 +86,7 @@ def test_a_file_that_others_can_read_is_refused(token_command, tmp_path):
     assert file.read_text() == "old:secret\n"
 
 
-def test_a_token_that_could_not_be_shown_is_not_kept(cella, environment, tmp_path):
+def test_token_that_could_not_be_printed_is_not_stored(cella, environment, tmp_path):
     with open("/dev/full", "w") as full:
         ended = subprocess.run([cella.binary, "token", "new", "a", "--file", tmp_path / "tokens"], env=environment,
                                stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
@@ -94,7 +94,7 @@ def test_a_token_that_could_not_be_shown_is_not_kept(cella, environment, tmp_pat
     assert (tmp_path / "tokens").read_text() == ""
 
 
-def test_several_at_once_lose_nothing(token_command, tmp_path):
+def test_concurrent_changes_are_all_kept(token_command, tmp_path):
     names = [f"client{number}" for number in range(12)]
     with ThreadPoolExecutor(6) as pool:
         made = list(pool.map(lambda name: token_command("new", name, "--file", "tokens"), names))

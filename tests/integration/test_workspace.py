@@ -25,13 +25,13 @@ def mode(path):
 # The private workspace.
 
 
-def test_the_workspace_is_private_and_gone_afterwards(run):
+def test_workspace_is_private_and_removed_afterwards(run):
     first = run.shell("pwd; echo data > kept; mkdir -p deep/er; ls -A | wc -l")
     assert first["stdout"] == "/workspace\n3\n", first
     assert run.shell("ls -A | wc -l")["stdout"] == "1\n"  # only the code itself
 
 
-def test_changes_of_a_private_workspace(run, tmp_path):
+def test_changes_of_a_private_workspace_are_listed(run, tmp_path):
     (tmp_path / "in.txt").write_text("old")
     (tmp_path / "gone.txt").write_text("old")
     code = """
@@ -54,13 +54,13 @@ os.mkdir('only_a_directory')
     assert "files_complete" not in result
 
 
-def test_what_did_not_change_is_not_told(run, tmp_path):
+def test_unchanged_files_are_not_listed(run, tmp_path):
     (tmp_path / "in.txt").write_text("old")
     result = run.python("print(open('in.txt').read())", "--file", tmp_path / "in.txt")
     assert result["files"] == [] and result["stdout"] == "old\n"
 
 
-def test_a_change_that_keeps_size_and_time_is_seen(run, tmp_path):
+def test_change_that_keeps_size_and_time_is_listed(run, tmp_path):
     (tmp_path / "in.txt").write_text("aaa")
     code = """
 import os
@@ -71,7 +71,7 @@ os.utime('in.txt', ns=(before.st_atime_ns, before.st_mtime_ns))
     assert changes(run.python(code, "--file", tmp_path / "in.txt")) == [("in.txt", "modified", 3)]
 
 
-def test_files_are_told_of_a_failed_run_too(run):
+def test_files_of_a_failed_run_are_listed(run):
     for code, status in [("raise SystemExit(3)", "error"), ("import time; time.sleep(60)", "timeout")]:
         result = run.python(f"open('made', 'w').write('x')\n{code}", "--timeout", "1s")
         assert result["status"] == status and changes(result) == [("made", "created", 1)]
@@ -81,7 +81,7 @@ def test_files_are_told_of_a_failed_run_too(run):
 
 
 @EXECUTORS
-def test_a_directory_of_the_host(run, tmp_path, executor):
+def test_workdir_is_the_workspace(run, tmp_path, executor):
     (tmp_path / "in.txt").write_text("from the host")
     (tmp_path / "gone.txt").write_text("x")
     (tmp_path / "sub").mkdir()
@@ -119,7 +119,7 @@ os.symlink('out.txt', 'link')
         assert (path.lstat().st_uid, path.lstat().st_gid) == (os.geteuid(), os.getegid()), path
 
 
-def test_a_directory_of_another_user(run, tmp_path):
+def test_workdir_of_another_user_keeps_its_owner(run, tmp_path):
     """Root works in anybody's directory, and what is made there belongs to its owner; others may not enter."""
     if not IS_ROOT:
         message = run.rejected("-c", "1", "--workdir", "/root")
@@ -138,7 +138,7 @@ def test_a_directory_of_another_user(run, tmp_path):
     assert (tmp_path / "theirs").read_text() == "xy\n"
 
 
-def test_files_of_others_in_the_directory_stay_theirs(run, tmp_path):
+def test_roots_private_files_in_a_workdir_are_unreadable(run, tmp_path):
     """Started by root: what belongs to the directory's owner is the guest's, what is root's alone is not."""
     if not IS_ROOT:
         assert run.shell("touch mine", "--workdir", tmp_path)["status"] == "ok"
@@ -152,7 +152,7 @@ def test_files_of_others_in_the_directory_stay_theirs(run, tmp_path):
     assert (tmp_path / "roots").read_text() == "secret"
 
 
-def test_a_relative_directory_and_one_behind_a_link(run, tmp_path):
+def test_relative_and_linked_workdirs_are_resolved(run, tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     for name in ("real", "./real", "link", "real/../real", str(tmp_path / "link") + "/"):
@@ -161,7 +161,7 @@ def test_a_relative_directory_and_one_behind_a_link(run, tmp_path):
 
 
 @EXECUTORS
-def test_a_missing_directory_is_127(run, tmp_path, executor):
+def test_missing_workdir_exits_127(run, tmp_path, executor):
     message = run.rejected(
         "-c", "1", "--workdir", tmp_path / "missing", "--executor", executor, "--python", PYTHON, code=127
     )
@@ -169,7 +169,7 @@ def test_a_missing_directory_is_127(run, tmp_path, executor):
 
 
 @EXECUTORS
-def test_what_is_no_directory_is_refused(run, tmp_path, executor):
+def test_rejects_workdir_that_is_not_a_directory(run, tmp_path, executor):
     (tmp_path / "file").write_text("")
     message = run.rejected("-c", "1", "--workdir", tmp_path / "file", "--executor", executor, "--python", PYTHON)
     assert "file" in message and "directory" in message.lower()
@@ -183,7 +183,7 @@ def read_only(directory):
 
 
 @EXECUTORS
-def test_an_unwritable_directory_is_refused(run, tmp_path, executor):
+def test_rejects_unwritable_workdir(run, tmp_path, executor):
     work = tmp_path / "work"
     work.mkdir()
     through = read_only(work) if IS_ROOT else ["/usr/bin/env"]
@@ -195,7 +195,7 @@ def test_an_unwritable_directory_is_refused(run, tmp_path, executor):
 
 
 @EXECUTORS
-def test_the_codes_file_does_not_stay_unless_the_code_named_it(run, tmp_path, executor):
+def test_code_file_is_removed_unless_the_code_named_it(run, tmp_path, executor):
     words = ["--workdir", tmp_path, "--executor", executor, "--python", PYTHON]
     for code in ("print(1)", "raise SystemExit(3)", "import os; os._exit(1)", "import os; os.kill(os.getpid(), 9)"):
         run.json("-c", code, *words)
@@ -208,13 +208,13 @@ def test_the_codes_file_does_not_stay_unless_the_code_named_it(run, tmp_path, ex
 
 
 @EXECUTORS
-def test_a_compiled_program_leaves_nothing_either(run, tmp_path, executor):
+def test_compiled_program_leaves_nothing_in_the_workdir(run, tmp_path, executor):
     result = run.json("--lang", "c", "-c", "int main() { return 4; }", "--workdir", tmp_path, "--executor", executor)
     assert result["exit_code"] == 4 and os.listdir(tmp_path) == []
 
 
 @EXECUTORS
-def test_a_file_of_the_same_name_is_not_overwritten(run, tmp_path, executor):
+def test_existing_file_with_the_name_of_the_code_is_not_overwritten(run, tmp_path, executor):
     """The file comes from elsewhere, and the directory has another one of that name: whose is it?"""
     work = tmp_path / "work"
     work.mkdir()
@@ -230,7 +230,7 @@ def test_a_file_of_the_same_name_is_not_overwritten(run, tmp_path, executor):
 
 
 @EXECUTORS
-def test_a_file_of_the_directory_itself(run, tmp_path, executor):
+def test_file_in_the_workdir_is_run_in_place(run, tmp_path, executor):
     (tmp_path / "main.py").write_text("import helper; print(helper.answer)")
     (tmp_path / "helper.py").write_text("answer = 42")
     result = run.json(tmp_path / "main.py", "--workdir", tmp_path, "--executor", executor)
@@ -267,19 +267,19 @@ stat -c %a a.txt tool.sh; test -w a.txt && echo writable
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "..", ".", "dir/"])
-def test_a_file_name_outside_is_refused(run, tmp_path, name):
+def test_rejects_file_target_outside_the_workspace(run, tmp_path, name):
     (tmp_path / "a.txt").write_text("A")
     message = run.rejected("-c", "1", "--file", f"{tmp_path}/a.txt:{name}")
     assert "--file" in message and "not in the workspace" in message
 
 
-def test_files_that_cannot_be_copied_in(run, tmp_path):
+def test_rejects_missing_file_and_directory_as_file(run, tmp_path):
     assert "No such file" in run.rejected("-c", "1", "--file", tmp_path / "missing", code=127)
     message = run.rejected("-c", "1", "--file", tmp_path)
     assert "--file" in message and "directory" in message.lower()
 
 
-def test_a_file_with_the_name_of_the_code(run, tmp_path):
+def test_rejects_file_with_the_name_of_the_code(run, tmp_path):
     (tmp_path / "main.py").write_text("print('code')")
     (tmp_path / "other.py").write_text("print('data')")
     message = run.rejected(tmp_path / "main.py", "--file", f"{tmp_path}/other.py:main.py")
@@ -313,27 +313,27 @@ open('big', 'wb').write(os.urandom(1 << 20) * 20)
         assert path.lstat().st_uid == os.geteuid()
 
 
-def test_plain_output_and_files_out(run, tmp_path):
+def test_out_works_with_plain_output(run, tmp_path):
     finished = run("-c", "print('said'); open('made', 'w').write('x')", "--out", tmp_path / "out")
     assert (finished.exit_code, finished.stdout, finished.stderr) == (0, b"said\n", b"")
     assert (tmp_path / "out" / "made").read_text() == "x"
 
 
-def test_partial_results_come_out_of_a_failed_run(run, tmp_path):
+def test_files_of_a_failed_run_are_copied_out(run, tmp_path):
     result = run.python(
         "open('made', 'w').write('x')\nimport time; time.sleep(9)", "--timeout", "1s", "--out", tmp_path
     )
     assert result["status"] == "timeout" and (tmp_path / "made").read_text() == "x"
 
 
-def test_out_replaces_files_that_are_there(run, tmp_path):
+def test_out_replaces_existing_files(run, tmp_path):
     (tmp_path / "made").write_text("a much longer old text")
     (tmp_path / "other").write_text("stays")
     assert run.python("open('made', 'w').write('new')", "--out", tmp_path)["status"] == "ok"
     assert (tmp_path / "made").read_text() == "new" and (tmp_path / "other").read_text() == "stays"
 
 
-def test_out_needs_a_directory(run, tmp_path):
+def test_rejects_out_that_is_not_a_directory(run, tmp_path):
     (tmp_path / "file").write_text("")
     result = run.json("-c", "print('ran'); open('made', 'w')", "--out", tmp_path / "file" / "x")
     assert (result["status"], result["exit_code"]) == ("rejected", 126), result
@@ -350,7 +350,7 @@ def small_disk(directory, size="1m"):
     return ["unshare", "-Urm", "/bin/sh", "-c", script, "sh"]
 
 
-def test_a_full_disk_is_told(run, tmp_path):
+def test_full_disk_at_out_is_reported(run, tmp_path):
     code = "print('said')\nfor n in range(4): open(f'part{n}', 'wb').write(b'x' * (700 << 10))"
     finished = run("--json", "-c", code, "--python", PYTHON, "--out", tmp_path, through=small_disk(tmp_path))
     result = finished.result()
@@ -360,13 +360,13 @@ def test_a_full_disk_is_told(run, tmp_path):
     assert result["stdout"] == "said\n"
 
 
-def test_a_full_directory_of_the_host_is_the_programs_own_affair(run, tmp_path):
+def test_full_host_directory_is_an_error_of_the_program(run, tmp_path):
     code = "open('big', 'wb').write(b'x' * (3 << 20))"
     result = run.python(code, "--workdir", tmp_path, through=small_disk(tmp_path))
     assert result["status"] == "error" and "No space left on device" in result["stderr"], result
 
 
-def test_no_room_for_the_code_is_told(run, tmp_path):
+def test_full_disk_for_the_code_is_reported(run, tmp_path):
     through = small_disk(tmp_path)
     through[-2] = through[-2].replace("exec", f"dd if=/dev/zero of={tmp_path}/fill bs=1k status=none 2>/dev/null; exec")
     result = run.json("-c", "print(1)", "--python", PYTHON, "--workdir", tmp_path, through=through)
@@ -374,7 +374,7 @@ def test_no_room_for_the_code_is_told(run, tmp_path):
     assert "No space left on device" in result["error"]["message"]
 
 
-def test_the_callers_files_are_where_they_were(run, tmp_path):
+def test_out_into_the_source_directory_of_a_copied_file_updates_it(run, tmp_path):
     """--out into the very directory that a file came from."""
     (tmp_path / "data.csv").write_text("1\n")
     run.json("-c", "open('data.csv', 'a').write('2\\n')", "--file", tmp_path / "data.csv", "--out", tmp_path)

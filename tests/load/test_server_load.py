@@ -1,4 +1,4 @@
-"""The measurement itself, with small numbers: it measures what it says. What comes out is not judged."""
+"""Runs the measurement with small numbers and checks the form of its report, not the figures."""
 
 import json
 import pathlib
@@ -12,7 +12,7 @@ def measure(*words):
     return subprocess.run([sys.executable, "-B", COMMAND, *words], capture_output=True, text=True, timeout=60)
 
 
-def test_it_measures_everything():
+def test_all_measurements_are_reported():
     ended = measure("--json", "--sessions", "8", "--settle", "0", "--runs", "5", "--clients", "3", "--seconds", "2")
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout)
@@ -26,11 +26,11 @@ def test_it_measures_everything():
     assert found["throughput"]["whole"]["count"] > 0
 
 
-def test_it_follows_channels_and_writes_for_people():
+def test_text_report_of_sessions_with_channels_is_printed():
     ended = measure("memory", "--sessions", "2", "--settle", "0", "--follow", "channel")
     assert ended.returncode == 0 and "  2 sessions:" in ended.stdout, ended
 
 
-def test_a_wrong_word_is_told():
+def test_unknown_measurement_exits_2():
     ended = measure("memroy")
     assert ended.returncode == 2 and "memroy" in ended.stderr and "latency" in ended.stderr

@@ -1,11 +1,42 @@
 #!/usr/bin/env bash
 # A Docker engine: the caller's own (DOCKER_HOST, else /var/run/docker.sock), else one that is started here, as root,
-# with data and sockets of its own, without bridge and firewall rules. DOCKER_HOST is its address.
+# with data and sockets of its own, without bridge and firewall rules. DOCKER_HOST is its address. CELLA_TEST_IMAGE is an
+# image with Debian's Python; its files are made once per machine, in the caller's cache.
 source "$(dirname "$0")/need.sh"
 
 pid_file=$folder/docker.pid
 
 answers() { [[ -S ${1#unix://} ]] && curl -fsS --max-time 5 --unix-socket "${1#unix://}" http://engine/_ping &>/dev/null; }
+
+image=cella-test/python:v2
+
+call() { curl -fsS --max-time 300 --unix-socket "${1#unix://}" "${@:3}" "http://engine/$2"; }
+
+# The image's files, made under a lock: several runs of the tests share them.
+make_files() {
+  local cache=${XDG_CACHE_HOME:-$HOME/.cache}/cella-tests
+  files=$cache/python-procps-image-$(dpkg --print-architecture).tar
+  mkdir -p "$cache"
+  exec {lock}>"$files.lock"
+  flock "$lock"
+  if [[ ! -s $files ]]; then
+    command -v mmdebstrap >/dev/null || return 1
+    mmdebstrap --quiet --variant=minbase --include=python3,procps --dpkgopt='path-exclude=/usr/share/doc/*' \
+      --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/man/*' bookworm "$files.new.tar" \
+      >&2 </dev/null && mv "$files.new.tar" "$files"
+  fi
+  exec {lock}>&-
+  [[ -s $files ]]
+}
+
+ready() {
+  if ! call "$1" "images/$image/json" -o /dev/null 2>/dev/null; then
+    make_files || missing "the image for the tests cannot be made: run 'tools/setup.sh docker' (it installs mmdebstrap) and see why"
+    call "$1" "images/create?fromSrc=-&repo=${image%:*}&tag=${image#*:}" -X POST -H 'Content-Type: application/x-tar' -T "$files" >&2 ||
+      missing "the engine at $1 does not take the image for the tests"
+  fi
+  available "DOCKER_HOST=$1" "CELLA_TEST_IMAGE=$image"
+}
 
 if [[ $1 == stop ]]; then
   if [[ -f $pid_file ]]; then
@@ -25,7 +56,7 @@ fi
 
 for engine in "${DOCKER_HOST-}" unix:///var/run/docker.sock; do
   if [[ $engine == unix://* ]] && answers "$engine"; then
-    available "DOCKER_HOST=$engine"
+    ready "$engine"
     exit 0
   fi
 done
@@ -46,7 +77,7 @@ pid=$!
 echo "$pid $place" >"$pid_file"
 for _ in {1..300}; do
   if answers "unix://$place/s"; then
-    available "DOCKER_HOST=unix://$place/s"
+    ready "unix://$place/s"
     exit 0
   fi
   [[ -d /proc/$pid ]] || break

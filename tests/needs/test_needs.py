@@ -81,7 +81,7 @@ def test_package_index_offers_a_wheel(tmp_path):
     assert [path.suffix for path in pathlib.Path(tmp_path).iterdir()] == [".whl"]
 
 
-def test_a_need_that_is_missing_skips_with_the_remedy(tmp_path, monkeypatch):
+def test_missing_need_skips_with_the_remedy(tmp_path, monkeypatch):
     (tmp_path / "docker.missing").write_text("install docker.io\n")
     monkeypatch.setenv("CELLA_TEST_NEEDS", str(tmp_path))
     monkeypatch.setattr("support.needs.MUST_RUN", False)
@@ -89,7 +89,7 @@ def test_a_need_that_is_missing_skips_with_the_remedy(tmp_path, monkeypatch):
         require("docker")
 
 
-def test_a_need_that_is_missing_fails_where_tests_must_run(tmp_path, monkeypatch):
+def test_missing_need_fails_if_tests_must_run(tmp_path, monkeypatch):
     monkeypatch.setenv("CELLA_TEST_NEEDS", str(tmp_path))
     monkeypatch.setattr("support.needs.MUST_RUN", True)
     with pytest.raises(pytest.fail.Exception, match="needs docker: run 'tests/needs/docker.sh start"):

@@ -186,7 +186,10 @@ class Runner:
                     self._buffer = self._buffer[4 + size :]
                     return json.loads(body.decode("utf-8"))
             self._nudge_while_silent()
-            data, ancillary, _, _ = self.socket.recvmsg(1 << 20, socket.CMSG_SPACE(8 * 4), socket.MSG_CMSG_CLOEXEC)
+            try:
+                data, ancillary, _, _ = self.socket.recvmsg(1 << 20, socket.CMSG_SPACE(8 * 4), socket.MSG_CMSG_CLOEXEC)
+            except ConnectionResetError as error:  # it left without reading what we sent
+                raise ConnectionResetError(f"the runner is gone; its stderr: {self.stderr.take()!r}") from error
             for _, _, content in ancillary:
                 descriptors = array.array("i")
                 descriptors.frombytes(content)

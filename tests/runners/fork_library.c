@@ -1,6 +1,6 @@
 /* The two services that a Python runner asks of the library beside it, without any jail: enough to drive the runner's
  * own part of them. A zygote's control message is one byte with five descriptors: session socket, stdin, stdout,
- * stderr, and a pipe that gets the child's pid. */
+ * stderr, and a pipe that gets the child's pid; for the byte 'p' then also its wait status, once it has ended. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,20 @@ int cella_zygote_serve(int control, int idle_ms) {
     if (recvmsg(control, &message, MSG_CMSG_CLOEXEC) <= 0) return -1;
     int fds[5];
     memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fds);
-    pid_t pid = fork();
+    if (byte == 'p' && fork() == 0) {
+      /* Somebody has to wait for the program: its parent, which is no zygote. */
+      pid_t program = fork();
+      if (program > 0) {
+        int status = 0;
+        for (int fd = 0; fd < 4; ++fd) close(fds[fd]);
+        close(control);
+        waitpid(program, &status, 0);
+        if (write(fds[4], &status, sizeof status) < 0) _exit(1);
+        _exit(0);
+      }
+      byte = 'c';
+    }
+    pid_t pid = byte == 'f' ? fork() : byte == 'c' ? 0 : 1;
     if (pid == 0) {
       for (int fd = 0; fd < 3; ++fd) dup2(fds[1 + fd], fd), close(fds[1 + fd]);
       pid = getpid();

@@ -1,6 +1,7 @@
 """The Python runner for its tests: the interpreters, both ways to start it, and its fork library's stand-in."""
 
 import array
+import contextlib
 import functools
 import os
 import pathlib
@@ -14,7 +15,7 @@ import tempfile
 
 import pytest
 
-from driver import PATIENCE, Collector, Runner
+from driver import ENVIRONMENT, PATIENCE, Collector, Runner
 
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = HERE.parent.parent / "runners" / "python" / "cella_runner"
@@ -77,6 +78,7 @@ class Zygote:
     born before it imports what nobody waits for."""
 
     def __init__(self, python, options="{}", library=None, first=0, **popen):
+        self.python = python
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.settimeout(PATIENCE)
         asked = [self._ask() for _ in range(first)]
@@ -100,23 +102,45 @@ class Zygote:
     def fork(self):
         return self._take(*self._ask())
 
-    def _ask(self):
+    def run_program(self, argv, cwd, stdin=None, env=None):
+        """(wait status, stdout, stderr) of a program in a fork. `stdin` is text for a pipe; None: /dev/null."""
+        given = os.pipe()
+        runner = self._take(*self._ask(b"p", given[0] if stdin is not None else None), keep=True)
+        os.close(given[0])
+        with runner:
+            frame = {"type": "program", "argv": [self.python, *argv], "cwd": str(cwd), "env": env or dict(ENVIRONMENT)}
+            runner.send(frame)
+            with os.fdopen(given[1], "w") as pipe, contextlib.suppress(BrokenPipeError):
+                pipe.write(stdin or "")
+                pipe.flush()
+            assert select.select([runner.status], [], [], PATIENCE)[0], "the program does not end"
+            (status,) = struct.unpack("i", os.read(runner.status, 4))
+            os.close(runner.status)
+            return status, runner.stdout.take(), runner.stderr.take()
+
+    def _ask(self, kind=b"f", stdin=None):
         ours, theirs = socket.socketpair()
         stdout, stderr, pid = os.pipe(), os.pipe(), os.pipe()
         null = os.open(os.devnull, os.O_RDONLY)
         sent = [theirs.fileno(), null, stdout[1], stderr[1], pid[1]]
-        self.control.sendmsg([b"f"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", sent))])
+        if stdin is not None:
+            sent[1] = stdin
+        self.control.sendmsg([kind], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", sent))])
         for fd in (null, stdout[1], stderr[1], pid[1]):
             os.close(fd)
         theirs.close()
         return ours, stdout[0], stderr[0], pid[0]
 
     @staticmethod
-    def _take(sock, stdout, stderr, pid):
+    def _take(sock, stdout, stderr, pid, keep=False):
         assert select.select([pid], [], [], PATIENCE)[0], "the zygote does not fork"
         (number,) = struct.unpack("i", os.read(pid, 4))
-        os.close(pid)
-        return Runner.adopt(sock, Collector(stdout), Collector(stderr), number, checkpoints=True)
+        runner = Runner.adopt(sock, Collector(stdout), Collector(stderr), number, checkpoints=True)
+        if keep:
+            runner.status = pid
+        else:
+            os.close(pid)
+        return runner
 
 
 @pytest.fixture(params=INTERPRETERS, ids=lambda python: "%d.%d" % version_of(python))

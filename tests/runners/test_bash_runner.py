@@ -23,7 +23,7 @@ def runner(tmp_path):
     made.close()
 
 
-def test_output_and_status(runner):
+def test_output_and_exit_status_are_reported(runner):
     answer = runner.run("echo out; echo err >&2")
     assert (answer.status, answer.exit_code, answer.stdout, answer.stderr) == ("ok", 0, "out\n", "err\n")
     assert answer.value is None
@@ -47,7 +47,7 @@ def test_positional_parameters_and_open_descriptors_are_kept(runner, tmp_path):
     assert runner.run("read -r line <&3; echo $line; exec 3<&-; cat written").stdout == "two\nkept\n"
 
 
-def test_a_failing_last_command_is_an_error(runner):
+def test_failing_last_command_is_an_error(runner):
     answer = runner.run("true; (exit 7)")
     assert (answer.status, answer.exit_code) == ("error", 7)
     assert answer.error == {"type": "error", "name": "ExitStatus", "message": "exit status 7", "traceback": ""}
@@ -59,11 +59,11 @@ def test_a_failing_last_command_is_an_error(runner):
 
 
 @pytest.mark.parametrize("code", ["if then", "echo one\nfi", "for x in", "echo 'open", "case x in", "f() {", "a )"])
-def test_syntax_error_has_bashs_words_and_keeps_state(runner, code):
+def test_syntax_error_has_bashs_message_and_keeps_state(runner, code):
     runner.run("kept=yes")
     answer = runner.run(code)
     assert (answer.status, answer.error["name"]) == ("error", "SyntaxError"), answer.error
-    assert answer.error["message"].startswith("<cell 2>: line ") and "unexpected" in answer.error["message"]
+    assert answer.error["message"].startswith("cell 2: line ") and "unexpected" in answer.error["message"]
     assert "set -n" not in answer.error["message"]
     assert runner.run("echo $kept").stdout == "yes\n"
 
@@ -100,7 +100,7 @@ def test_exit_ends_the_run_at_any_depth_and_keeps_the_state(runner, code, exit_c
     assert answer.stdout == "said\nyes\nextdebug       \toff\n"
 
 
-def test_exit_in_a_subshell_is_the_subshells(runner):
+def test_exit_in_a_subshell_ends_only_the_subshell(runner):
     answer = runner.run('(exit 3); echo $?; x=$(echo a; exit 4); echo "$x $?"; exit 5 | exit 6; echo ${PIPESTATUS[*]}\n'
                         "{ exit 7; } & wait $!; echo $?; bash -c 'exit 8'; echo $?")
     assert (answer.status, answer.stdout) == ("ok", "3\na 4\n5 6\n7\n8\n")
@@ -114,7 +114,7 @@ def test_exit_in_a_subshell_is_the_subshells(runner):
     ("set -e; f() { x=$(false); echo no; }; for i in 1 2; do f; done; echo no", 1),
     ("set -e; if false; then :; fi; false || true; ! true; grep -q x /dev/null; echo no", 1),
 ])
-def test_errexit_stops_the_cell_and_not_the_session(runner, code, exit_code):
+def test_errexit_ends_only_the_cell(runner, code, exit_code):
     runner.run("kept=yes")
     answer = runner.run(code)
     assert (answer.status, answer.exit_code, answer.stdout) == ("error", exit_code, "")
@@ -125,12 +125,16 @@ def test_errexit_stops_the_cell_and_not_the_session(runner, code, exit_code):
 
 @pytest.mark.parametrize("code", [
     "set -u; echo $undefined; echo no",
+    "set -euo pipefail; echo $undefined; echo no",
+    "set -e; f() { { echo ${undefined:?not there}; echo no; } 3>&1 >/dev/null; }; f; echo no",
+    "set -e; . /nowhere_at_all; echo no",
+    "exec 10</etc/passwd; set -e; readonly one=1; one=2; echo no",
     "f() { local kept=local; echo ${undefined:?not there}; echo no; }; f; echo no",
     "f() { set -u; for i in 1; do echo $undefined; done; echo no; }; f; echo no",
     "set -o posix; . /nowhere_at_all; echo no",
     "builtin trap 'echo mine' ERR; set -e; false; echo no",
 ])
-def test_state_survives_what_ends_a_shell(runner, code):
+def test_state_is_kept_when_the_code_would_end_the_shell(runner, code):
     runner.run("kept=$'y\\ne\"s\\\\'; list=(a 'b c'); declare -A map=([k k]=v); export E=1; declare -i n=5\n"
                "f2() { echo \"f2 $1\"; }; export -f f2; alias hi='echo aliased'; shopt -s extglob; readonly R=ro\n"
                "cd /; exec 8</etc/passwd")
@@ -173,7 +177,7 @@ def test_interrupt_ends_the_run_and_keeps_the_state(runner, code, program):
 
 
 @pytest.mark.parametrize("code", ["while :; do :; done", "sleep 60", "set -eu; trap 'echo err' ERR; sleep 60", "("])
-def test_an_interrupt_before_the_code_begins_is_for_it(runner, code):
+def test_interrupt_before_the_code_starts_ends_that_run(runner, code):
     runner.run("kept=yes; trap 'echo \"dbg $BASH_COMMAND\"' DEBUG; trap - DEBUG")
     for _ in range(3):
         with runner.stopped():
@@ -184,7 +188,7 @@ def test_an_interrupt_before_the_code_begins_is_for_it(runner, code):
         assert runner.run("echo $kept; shopt -q extdebug || echo off").stdout == "yes\noff\n"
 
 
-def test_many_interrupts_in_the_first_moments_of_a_run_tear_nothing_apart(runner):
+def test_repeated_interrupts_at_the_start_of_a_run_keep_the_runner_consistent(runner):
     runner.run("kept=yes")
     for number in range(150):
         with runner.stopped():
@@ -198,7 +202,7 @@ def test_many_interrupts_in_the_first_moments_of_a_run_tear_nothing_apart(runner
 
 
 @pytest.mark.parametrize("option", ["-f", "-x", "-k", "-u", "+B"])
-def test_an_interrupt_before_the_code_begins_leaves_its_options_alone(runner, option):
+def test_interrupt_before_the_code_starts_keeps_shell_options(runner, option):
     runner.run(f"set {option}")
     before = runner.run("echo $- $SHELLOPTS").stdout
     with runner.stopped():
@@ -208,7 +212,7 @@ def test_an_interrupt_before_the_code_begins_leaves_its_options_alone(runner, op
     assert runner.run("echo $- $SHELLOPTS").stdout == before
 
 
-def test_a_signal_that_comes_long_after_its_frame_hits_no_other_run(runner):
+def test_late_signal_after_its_frame_does_not_reach_the_next_run(runner):
     for wait in (0.002, 0.005, 0.01):
         runner.run("kept=yes")  # signals are counted from here: a late one may have hit the run before
         was_in_time = runner.start_before_late_signal("sleep 0.1; echo $kept", wait)
@@ -216,7 +220,24 @@ def test_a_signal_that_comes_long_after_its_frame_hits_no_other_run(runner):
         assert answer.stdout == "yes\n" or not was_in_time
 
 
-def test_an_interrupt_for_a_run_that_is_over_is_for_no_other(runner):
+def test_interrupt_while_the_cell_is_being_called_ends_the_run(runner):
+    # The signal comes after Bash has begun the `eval` that calls the cell, and before the cell itself.
+    runner.run("eval \"$(declare -f __cella_prepare | sed '1s/.*/prepare()/')\"\n"
+               "__cella_prepare() { prepare; [[ $__cella_code != *while* ]] || __cella_call=\"kill -INT $$; $__cella_call\"; }")
+    for _ in range(3):
+        runner.start("while :; do :; done")
+        answer = runner.finish(10)
+        assert (answer.status, answer.exit_code, answer.stdout) == ("interrupted", 130, "")
+        assert runner.run("echo goes on").stdout == "goes on\n"
+
+
+def test_state_is_kept_when_set_e_ends_the_shell_with_stdin(runner):
+    answer = runner.run("kept=1; set -eu; read -r line; echo \"$line$undefined\"", stdin="text\nmore\n")
+    assert (answer.status, answer.exit_code, answer.stdout) == ("error", 1, "")
+    assert runner.run("echo $kept $line").stdout == "1 text\n"
+
+
+def test_interrupt_of_an_ended_run_does_not_reach_the_next_run(runner):
     runner.run("kept=yes")
     for _ in range(3):
         with runner.stopped():
@@ -245,7 +266,7 @@ def test_exit_trap_of_a_cell_runs_at_its_end_once(runner):
     assert runner.run("set +u; (trap 'echo sub' EXIT; true); echo next").stdout == "sub\nnext\n"
 
 
-def test_traps_of_cells_work_and_do_not_harm(runner):
+def test_traps_of_cells_run_and_do_not_break_the_runner(runner):
     answer = runner.run("trap 'echo usr1' USR1; kill -USR1 $$; trap 'echo \"dbg $BASH_COMMAND\"' DEBUG\n"
                         "echo one; trap - DEBUG")
     assert answer.stdout.startswith("usr1\ndbg echo one\none\n")
@@ -263,7 +284,7 @@ def test_traps_of_cells_work_and_do_not_harm(runner):
 
 
 @pytest.mark.parametrize("code", ["break", "continue", "break 2", "break 99", "while :; do break 9; done", "return 0"])
-def test_loop_words_do_not_end_the_session(runner, code):
+def test_break_and_continue_do_not_end_the_session(runner, code):
     runner.run("kept=yes")
     assert runner.run(code + "; echo no").stdout == ""
     assert runner.run("echo $kept").stdout == "yes\n"
@@ -282,7 +303,7 @@ def test_hostile_settings_do_not_break_the_runner(runner):
     assert runner.run("set -u; unset IFS; echo \"$x\"").stdout == "a b\n"
 
 
-def test_error_trap_sees_line_and_status(runner):
+def test_err_trap_gets_line_and_status(runner):
     runner.run("trap 'echo \"line $LINENO status $?\"' ERR")
     assert runner.run("true\n\n(exit 6)\ntrue").stdout == "line 3 status 6\n"
     answer = runner.run("set -e\nf() {\n  (exit 7)\n}\nf\necho no")
@@ -295,12 +316,12 @@ def test_xtrace_shows_only_the_cells_commands(runner):
     assert runner.run("echo c").stderr == ""
 
 
-def test_line_numbers_are_the_cells(runner):
+def test_line_numbers_count_from_the_start_of_the_cell(runner):
     answer = runner.run("echo $LINENO\n\nnothing_here\necho $LINENO")
     assert answer.stdout == "1\n4\n" and "line 3: nothing_here" in answer.stderr
 
 
-def test_children_do_not_get_the_runners_descriptors(runner):
+def test_children_do_not_inherit_the_runners_descriptors(runner):
     answer = runner.run("ls -l /proc/self/fd; sleep 60 & until [[ $(</proc/$!/comm) == sleep ]]; do :; done\n"
                         "ls -l /proc/$!/fd; kill $!", stdin="x")
     assert "socket:" not in answer.stdout
@@ -308,7 +329,7 @@ def test_children_do_not_get_the_runners_descriptors(runner):
     assert numbers <= {"0", "1", "2", "3"}
 
 
-def test_closed_and_redirected_output_of_earlier_cells(runner):
+def test_closed_or_redirected_output_is_restored_for_the_next_cell(runner):
     runner.run("exec 0<&- 1>&- 2>&-")
     answer = runner.run("echo out; echo err >&2; cat")
     assert (answer.status, answer.stdout, answer.stderr) == ("ok", "out\n", "err\n")
@@ -317,7 +338,7 @@ def test_closed_and_redirected_output_of_earlier_cells(runner):
     assert runner.run("exec >/dev/stderr; cat log >&2").stderr == "logged\n"
 
 
-def test_stdin(runner):
+def test_stdin_text_is_read(runner):
     answer = runner.run("read -r a; read -r b; echo \"$a|$b\"; cat", stdin='first\\n\nzweite é "q"\nrest')
     assert answer.stdout == 'first\\n|zweite é "q"\nrest'
     assert runner.run("cat; read -r x || echo eof").stdout == "eof\n"
@@ -326,7 +347,31 @@ def test_stdin(runner):
     assert runner.run("cat", stdin="").stdout == ""
 
 
-def test_environment_and_directory(runner, tmp_path):
+def test_time_to_take_stdin_grows_with_its_length(runner):
+    """Quadratic once: 4 MB took more processor time than a run may have."""
+    def seconds(text):
+        outcome = runner.run("wc -lc; cut -d' ' -f14,15 /proc/$$/stat", stdin=text)
+        counts, times = outcome.stdout.splitlines()
+        assert counts.split() == [str(text.count("\n")), str(len(text))]
+        return sum(map(int, times.split())) / os.sysconf("SC_CLK_TCK")
+
+    line = 'a "line" with \\ and its end\n'
+    short, long = line * 8_000, line * 64_000
+    before = seconds("")
+    after_short = seconds(short)
+    after_long = seconds(long)
+    # Eight times the text: eight times the time, not sixty-four times.
+    assert after_long - after_short < 24 * (after_short - before) + 0.5, (before, after_short, after_long)
+
+
+@pytest.mark.parametrize("text", [
+    "\\" * 100_000, '"' * 100_000, '\\"' * 50_000 + "x" + "\\" * 70_001, "\n\t\\n" * 60_000, "\x01\x02" * 30_000, "é\u2028" * 30_000,
+], ids=["backslashes", "quotes", "both", "controls", "hidden", "unicode"])
+def test_stdin_is_whole_wherever_it_is_cut(runner, text):
+    assert runner.run("cat", stdin=text).stdout == text
+
+
+def test_configured_variables_and_directory_are_used(runner, tmp_path):
     assert runner.run('printf %s "$GREETING"').stdout == 'he said "hi" \\ é'
     other = tmp_path / "with 'quotes' é"
     other.mkdir()
@@ -336,7 +381,7 @@ def test_environment_and_directory(runner, tmp_path):
     assert answer.stdout == f"this gone gone\n{other}\n"
 
 
-def test_unicode_and_escapes_both_ways(runner):
+def test_unicode_and_escapes_pass_in_both_directions(runner):
     code = "printf '%s' 'tab\there \"q\" \\ back\\\\slash / 😀 日本 \x01\x02\x1b[0m \\u0041 \u2028'"
     wanted = "tab\there \"q\" \\ back\\\\slash / 😀 日本 \x01\x02\x1b[0m \\u0041 \u2028"
     assert runner.run(code).stdout == wanted
@@ -349,18 +394,18 @@ def test_unicode_and_escapes_both_ways(runner):
         assert runner.finish().stdout == wanted
 
 
-def test_what_is_not_utf8_is_replaced_in_frames(runner, tmp_path):
+def test_invalid_utf8_is_replaced_in_frames(runner, tmp_path):
     (tmp_path / os.fsdecode(b"odd\xff\xf0\x9f-\xf0\x9f\x98\x80")).write_text("")
     assert runner.ask(type="complete", code="cat odd", cursor=7)["matches"] == ["odd\ufffd\ufffd\ufffd-😀"]
 
 
-def test_binary_output_and_a_megabyte_before_done(runner):
+def test_binary_and_large_output_is_complete_at_done(runner):
     assert runner.run(r"printf '\x00\xff\x80\n'").stdout_bytes == b"\x00\xff\x80\n"
     answer = runner.run("head -c 1048576 /dev/zero; for ((i = 0; i < 1000; i++)); do echo line $i; done")
     assert answer.stdout_bytes == bytes(1048576) + b"".join(b"line %d\n" % i for i in range(1000))
 
 
-def test_big_code_is_quick(runner):
+def test_large_code_runs_quickly(runner):
     code = "\n".join(f'v{i}="some \\"text\\" that fills a line $x" # é' for i in range(2500))
     assert len(code.encode()) > 100_000
     began = time.monotonic()
@@ -368,7 +413,7 @@ def test_big_code_is_quick(runner):
     assert time.monotonic() - began < 5
 
 
-def test_a_background_command_that_ends_before_it_begins(runner):
+def test_background_command_that_ends_at_once_is_harmless(runner):
     """Killed before its exec it is still this shell, whose EXIT trap Bash calls there."""
     answer = runner.run("for i in {1..40}; do sleep 60 & kill $!; wait $!; echo $?; done")
     assert (answer.status, answer.stdout, answer.stderr) == ("ok", "143\n" * 40, "")
@@ -387,7 +432,7 @@ def test_background_jobs_print_between_runs_and_stay_jobs(runner, tmp_path):
     assert runner.run("kill %%; wait %%; echo $?").stdout == "143\n"
 
 
-def test_complete(runner, tmp_path):
+def test_complete_returns_matches(runner, tmp_path):
     (tmp_path / "some file.txt").write_text("")
     (tmp_path / "somewhere").mkdir()
     runner.run("my_function() { :; }; my_variable=1")
@@ -399,7 +444,7 @@ def test_complete(runner, tmp_path):
     assert runner.ask(type="complete", code="nothing_like_t", cursor=14)["matches"] == []
 
 
-def test_inspect(runner):
+def test_inspect_returns_help(runner):
     runner.run("greet() { echo hello; }; count=5")
     assert "echo hello" in runner.ask(type="inspect", code="greet you", cursor=2)["text"]
     assert runner.ask(type="inspect", code="echo $count", cursor=9)["text"] == 'declare -- count="5"'
@@ -414,23 +459,23 @@ def test_inspect(runner):
     ("cat <<E\nabc", "incomplete"), ("echo \\", "incomplete"), ("a |", "incomplete"), ("fi", "invalid"),
     ("}", "invalid"), ("a )", "invalid"), ("x=$(", "incomplete"),
 ])
-def test_is_complete(runner, tmp_path, code, status):
+def test_is_complete_classifies_code(runner, tmp_path, code, status):
     assert runner.ask(type="is_complete", code=code) == {"type": "completeness", "status": status}
     assert not (tmp_path / "made_by_parsing").exists()
 
 
-def test_ends_when_the_socket_closes(tmp_path):
+def test_runner_ends_when_the_socket_closes(tmp_path):
     made = start(tmp_path)
     made.run("trap 'echo never' EXIT; x=1")
     assert made.close() == 0
 
 
-def test_a_replaced_shell_is_seen(runner):
+def test_exec_in_a_cell_ends_the_runner(runner):
     with pytest.raises((Ended, ConnectionError)):
         runner.run("exec true")
 
 
-def test_needs_no_program(tmp_path):
+def test_runner_starts_no_program(tmp_path):
     made = start(tmp_path, env={"PATH": "/nowhere"})
     answer = made.run("x=1; echo $x; echo ${undefined:?gone}")
     assert (answer.status, answer.stdout) == ("error", "1\n")
@@ -439,7 +484,7 @@ def test_needs_no_program(tmp_path):
 
 
 @pytest.mark.alone
-def test_a_small_run_is_quick(runner):
+def test_small_run_is_quick(runner):
     times = []
     for _ in range(200):
         began = time.perf_counter()

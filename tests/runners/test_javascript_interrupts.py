@@ -53,7 +53,7 @@ def wait_for_watchdog(runner):
     "await new Promise(r => setTimeout(r, 10)); for (;;) { try { while (true) {} } finally { kept = 'no' } }",
     "async function main() { await require('fs').promises.readFile('/dev/null'); while (true) {} }; main()",
 ])
-def test_interrupt_reaches_a_loop_behind_an_await(runner, code):
+def test_interrupt_ends_a_loop_after_an_await(runner, code):
     runner.run("let kept = 'yes'")
     wait_for_watchdog(runner)
     for _ in range(2):
@@ -77,7 +77,7 @@ def test_interrupt_reaches_a_loop_behind_an_await(runner, code):
     "await new Promise(r => setTimeout(r, 60000))",
     "new Promise(() => {})",
 ])
-def test_an_interrupt_before_the_code_begins_is_for_it(runner, code):
+def test_interrupt_before_the_code_starts_ends_that_run(runner, code):
     runner.run("let kept = 'yes'")
     for _ in range(3):
         with runner.stopped():
@@ -88,7 +88,7 @@ def test_an_interrupt_before_the_code_begins_is_for_it(runner, code):
         assert runner.run("kept").value == "'yes'"
 
 
-def test_an_interrupt_for_a_run_that_is_over_is_for_no_other(runner):
+def test_interrupt_of_an_ended_run_does_not_reach_the_next_run(runner):
     runner.run("1")
     for code in ("2", "await 2", "await new Promise(r => setTimeout(r, 100)); 2"):
         with runner.stopped():
@@ -97,7 +97,7 @@ def test_an_interrupt_for_a_run_that_is_over_is_for_no_other(runner):
         assert runner.finish(10).value == "2"
 
 
-def test_what_a_child_died_of_is_an_interrupt_only_where_one_was_asked_for(runner):
+def test_child_killed_by_sigint_is_an_interrupt_only_if_one_was_requested(runner):
     # SIGINT ends a child as well, and the code may have heard of that before the signal is felt here.
     code = "console.log('started'); require('child_process').execSync('exec sleep 60')"
     for asked in (False, True):
@@ -112,7 +112,7 @@ def test_what_a_child_died_of_is_an_interrupt_only_where_one_was_asked_for(runne
         assert answer.error["name"] == ("KeyboardInterrupt" if asked else "Error")
 
 
-def test_a_signal_that_comes_long_after_its_frame_hits_no_other_run(runner):
+def test_late_signal_after_its_frame_does_not_reach_the_next_run(runner):
     for wait in (0.002, 0.005, 0.01):
         runner.run("1")  # signals are counted from here: a late one may have hit the run before
         code = "const until = Date.now() + 100; while (Date.now() < until); 2"
@@ -128,7 +128,7 @@ def test_a_signal_that_comes_long_after_its_frame_hits_no_other_run(runner):
     " await new Promise(() => {})",
     "await null; require('child_process').execSync('kill -INT $PPID'); while (true) {}",
 ])
-def test_a_signal_that_nobody_announced_ends_the_run_as_well(runner, code):
+def test_signal_without_a_frame_ends_the_run(runner, code):
     runner.run("let kept = 'yes'")
     wait_for_watchdog(runner)
     runner.start(code)
@@ -144,20 +144,20 @@ def interrupt_awaited(runner):
     return runner.finish(10)
 
 
-def test_a_listener_that_raises_the_signal_again_ends_no_session(runner):
+def test_listener_that_raises_the_signal_again_does_not_end_the_session(runner):
     runner.run("let kept = 'yes'; process.once('SIGINT', () => { process.kill(process.pid, 'SIGINT') })")
     assert interrupt_awaited(runner).status == "interrupted"
     time.sleep(0.1)
     assert runner.run("kept").value == "'yes'"
 
 
-def test_a_listener_that_throws_keeps_no_run_alive(runner):
+def test_listener_that_throws_does_not_prevent_the_interrupt(runner):
     runner.run("process.on('SIGINT', () => { throw new Error('not now') })")
     answer = interrupt_awaited(runner)
     assert answer.status == "interrupted" and "not now" in answer.stderr
 
 
-def test_listeners_of_a_cell_hear_of_an_interrupt_and_do_not_keep_it_from_ending_the_run(runner):
+def test_listeners_of_a_cell_are_called_and_the_interrupt_ends_the_run(runner):
     runner.run("let heard = 0; process.on('SIGINT', () => { heard += 1 }); process.once('SIGINT', () => {})")
     assert interrupt_awaited(runner).status == "interrupted"
     assert runner.run("heard").value == "1"

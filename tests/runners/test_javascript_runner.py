@@ -46,7 +46,7 @@ def test_value_is_capped_in_bytes(tmp_path):
                                    "const { x } = { x: 1 }", "const [w, x] = [1, 2]"])
 @pytest.mark.parametrize("second", ["let x = 2; x = 7", "const x = 7", "var x = 7", "class x { static y() {} }",
                                     "function x() { return 7 }", "async function x() {}", "const { x } = { x: 7 }"])
-def test_any_declaration_replaces_any_earlier_one(runner, first, second):
+def test_declaration_replaces_any_earlier_one(runner, first, second):
     runner.run(first)
     answer = runner.run(second)
     assert answer.status == "ok", answer.error
@@ -61,7 +61,7 @@ def test_a_replaced_function_is_still_hoisted(runner):
     answer = runner.run("let area = 1\n")
     assert answer.status == "ok"
     answer = runner.run("1\n\nfunction area() {\n  throw new Error('here')\n}\narea()")
-    assert "<cell 4>:4:9" in answer.error["traceback"]
+    assert "cell 4:4:9" in answer.error["traceback"]
 
 
 def test_redeclaration_within_one_cell_is_an_error(runner):
@@ -98,7 +98,7 @@ def test_a_promise_as_last_value_is_awaited(runner):
     assert (answer.status, answer.error["name"]) == ("error", "RangeError")
 
 
-def test_require_import_and_modules_of_the_directory(runner, tmp_path):
+def test_require_and_import_find_modules_of_the_directory(runner, tmp_path):
     (tmp_path / "common.js").write_text("exports.twice = n => 2 * n; exports.main = require.main === module")
     (tmp_path / "modern.mjs").write_text("export default 'dflt'; export const named = 'nm'; export const other = 'ot'")
     (tmp_path / "data.json").write_text('{"k": [1]}')
@@ -119,27 +119,27 @@ def test_require_import_and_modules_of_the_directory(runner, tmp_path):
 
 def test_import_statements_keep_line_numbers(runner):
     answer = runner.run("import {\n  join,\n  sep\n} from 'path'\nthrow new Error(join('a', 'b'))")
-    assert "<cell 1>:5" in answer.error["traceback"]
+    assert "cell 1:5" in answer.error["traceback"]
 
 
-def test_a_missing_module_is_an_error(runner):
+def test_missing_module_is_an_error(runner):
     assert "Cannot find module" in runner.run("require('./nowhere')").error["message"]
     assert "nowhere" in runner.run("import x from './nowhere.mjs'").error["message"]
 
 
-def test_error_has_source_line_and_only_the_cells_frames(runner):
+def test_error_has_source_line_and_only_frames_of_the_cell(runner):
     answer = runner.run("function inner() {\n  null.x\n}\n\ninner()")
     assert (answer.status, answer.exit_code, answer.error["name"]) == ("error", 1, "TypeError")
     assert answer.error["message"] == "Cannot read properties of null (reading 'x')"
     assert answer.error["traceback"] == (
-        "<cell 1>:2\n  null.x\n       ^\n\nTypeError: Cannot read properties of null (reading 'x')\n"
-        "    at inner (<cell 1>:2:8)\n    at <cell 1>:5:1")
+        "cell 1:2\n  null.x\n       ^\n\nTypeError: Cannot read properties of null (reading 'x')\n"
+        "    at inner (cell 1:2:8)\n    at cell 1:5:1")
 
 
-def test_error_names_the_file_and_later_cells_their_origin(runner):
+def test_traceback_names_the_file_and_the_cell(runner):
     runner.run("const fail = () => { throw new Error('x') }", file="my script.js")
     trace = runner.run("await null\nfail()").error["traceback"]
-    assert "at fail (my script.js:1:28)" in trace and "at <cell 2>:2:1" in trace
+    assert "at fail (my script.js:1:28)" in trace and "at cell 2:2:1" in trace
     assert "runner" not in trace and "node:" not in trace
 
 
@@ -152,7 +152,7 @@ def test_syntax_error_shows_line_and_caret_and_keeps_state(runner):
     runner.run("let kept = 1")
     error = runner.run("let a = 1\nlet b = = 2\n").error
     assert error["name"] == "SyntaxError"
-    assert error["traceback"].startswith("<cell 2>:2\nlet b = = 2\n        ^\n\nSyntaxError: Unexpected token '='")
+    assert error["traceback"].startswith("cell 2:2\nlet b = = 2\n        ^\n\nSyntaxError: Unexpected token '='")
     assert runner.run("kept").value == "1"
 
 
@@ -163,7 +163,7 @@ def test_anything_can_be_thrown(runner, code, message):
     assert (answer.status, answer.error["name"], answer.error["message"]) == ("error", "Uncaught", message)
 
 
-def test_hostile_errors_and_values_are_survived(runner):
+def test_errors_and_values_that_throw_do_not_end_the_session(runner):
     assert runner.run("throw Object.assign(new Error('a'), { get stack() { throw 1 } })").status == "error"
     assert runner.run("const odd = new Error('b'); Object.defineProperty(odd, 'message', { get() { throw 2 } });"
                       "throw odd").status == "error"
@@ -179,7 +179,7 @@ def test_output_is_ordered_and_complete_before_done(runner):
     assert answer.stdout.startswith("out\nno newline┌") and answer.stderr_bytes == b"err\n\xff\x00\n"
 
 
-def test_a_megabyte_of_output_is_there_at_done(runner):
+def test_large_output_is_complete_at_done(runner):
     answer = runner.run("for (let i = 0; i < 16; i++) process.stdout.write(Buffer.alloc(1 << 16, i)); 1")
     assert answer.stdout_bytes == b"".join(bytes([i]) * 65536 for i in range(16))
 
@@ -190,7 +190,7 @@ def test_children_share_the_output(runner):
     assert (answer.stdout, answer.stderr) == ("one\ntwo\nfour\n", "three\n")
 
 
-def test_children_do_not_get_the_socket(runner):
+def test_children_do_not_inherit_the_socket(runner):
     answer = runner.run("require('child_process').execSync('ls -l /proc/self/fd', { stdio: 'inherit' })")
     assert "pipe:" in answer.stdout and "socket:" not in answer.stdout
 
@@ -200,7 +200,7 @@ def test_stream_methods_cannot_close_the_output(runner):
     assert answer.stdout == "last\nstill\n"
 
 
-def test_closed_descriptors_are_repaired_for_the_next_run(runner):
+def test_closed_descriptors_are_restored_for_the_next_run(runner):
     runner.run("const fs = require('fs'); fs.closeSync(0); fs.closeSync(1); fs.closeSync(2)")
     answer = runner.run("console.log('out'); console.error('err'); fs.readFileSync(0, 'utf8')")
     assert (answer.stdout, answer.stderr, answer.value) == ("out\n", "err\n", "''")
@@ -212,7 +212,7 @@ def when_there(name, code):
             f" clearInterval(timer); {code} }}, 5) }};")
 
 
-def test_timers_go_on_between_runs(runner, tmp_path):
+def test_timers_run_between_runs(runner, tmp_path):
     code = "let ticks = 0;" + when_there("go", "ticks++; console.log('late')")
     assert runner.run(code + "'now'").value == "'now'"
     (tmp_path / "go").touch()
@@ -220,10 +220,10 @@ def test_timers_go_on_between_runs(runner, tmp_path):
     assert runner.run("ticks").value == "1"
 
 
-def test_left_over_rejections_and_exceptions_are_printed_and_survived(runner, tmp_path):
+def test_late_rejections_and_exceptions_are_printed_and_do_not_end_the_session(runner, tmp_path):
     answer = runner.run("Promise.reject(new Error('left')); 3")
     assert (answer.status, answer.value) == ("ok", "3")
-    assert "Unhandled rejection" in answer.stderr and "Error: left\n    at <cell 1>:1:16" in answer.stderr
+    assert "Unhandled rejection" in answer.stderr and "Error: left\n    at cell 1:1:16" in answer.stderr
     for name, before, code, printed in (
         ("a", "", "throw new Error('late')", b"Error: late"),
         ("b", "", "new (require('events'))().emit('error', new Error('emitted'))", b"emitted"),
@@ -235,7 +235,7 @@ def test_left_over_rejections_and_exceptions_are_printed_and_survived(runner, tm
     assert runner.run("1 + 1").value == "2"
 
 
-def test_a_cells_own_listener_takes_the_exception(runner):
+def test_uncaught_exception_listener_of_a_cell_is_called(runner):
     runner.run("const seen = []; process.on('uncaughtException', e => seen.push(e.message));"
                "setTimeout(() => { throw new Error('mine') }, 1); await new Promise(r => setTimeout(r, 20))")
     answer = runner.run("seen")
@@ -266,7 +266,7 @@ def test_exit_from_a_timer_between_runs_does_nothing(runner, tmp_path):
     assert runner.run("kept").value == "1"
 
 
-def test_unicode_both_ways(runner):
+def test_unicode_passes_in_both_directions(runner):
     answer = runner.run("const größe = '😀'; console.log(größe, '日本'); größe + 'é'")
     assert (answer.stdout, answer.value) == ("😀 日本\n", "'😀é'")
     body = json.dumps({"type": "run", "run": "run_2", "number": 2, "code": "'😀'.length", "file": None, "stdin": None,
@@ -276,7 +276,7 @@ def test_unicode_both_ways(runner):
     assert runner.finish().value == "2"
 
 
-def test_a_megabyte_of_code(runner):
+def test_megabyte_of_code_runs(runner):
     lines = "\n".join(f"const v{i} = 'some text that fills the line'; // a comment, /regex/" for i in range(16000))
     began = time.monotonic()
     answer = runner.run(lines + "\nv15999.length")
@@ -284,7 +284,7 @@ def test_a_megabyte_of_code(runner):
     assert time.monotonic() - began < 5
 
 
-def test_stdin_text_is_read_by_every_means(runner):
+def test_stdin_text_is_read_by_every_api(runner):
     text = "first\nzweite é\n"
     assert runner.run("require('fs').readFileSync(0, 'utf8')", stdin=text).value == repr(text)
     assert runner.run("require('fs').readFileSync('/dev/stdin', 'utf8')", stdin=text).value == repr(text)
@@ -300,7 +300,7 @@ def test_stdin_text_is_read_by_every_means(runner):
     assert runner.run("[prompt(), require('fs').readFileSync(0, 'utf8')]").value == "[ null, '' ]"
 
 
-def test_prompt_asks_whoever_can_answer(runner):
+def test_prompt_sends_an_input_request(runner):
     runner.start("const name = prompt('who? '); name + '!'", input=True)
     assert runner.receive() == {"type": "input_request", "prompt": "who? ", "password": False}
     runner.send(type="complete", code="na", cursor=2)
@@ -316,7 +316,7 @@ def test_prompt_asks_whoever_can_answer(runner):
     assert runner.finish().value == "null"
 
 
-def test_reading_stdin_asks_whoever_can_answer(runner):
+def test_reading_stdin_sends_an_input_request(runner):
     runner.start("const { createInterface } = require('readline/promises');"
                  "const rl = createInterface({ input: process.stdin, output: process.stdout });"
                  "const answer = await rl.question('age? '); rl.close(); answer", input=True)
@@ -326,7 +326,7 @@ def test_reading_stdin_asks_whoever_can_answer(runner):
     assert (answer.value, answer.stdout) == ("'42'", "age? ")
 
 
-def test_display(runner):
+def test_display_sends_frames(runner):
     frames = runner.run("display({ 'text/html': '<b>x</b>', 'image/png': Buffer.from([1, 2]) });"
                         "display([1, 2]); display('t', { id: 'p', update: true, metadata: { w: 1 } });"
                         "display({ toMimeBundle() { return { 'text/markdown': '*m*' } } })").frames
@@ -338,14 +338,14 @@ def test_display(runner):
     assert shown[3]["mime"] == {"text/markdown": "*m*"}
 
 
-def test_display_is_seen_while_the_code_is_busy(runner):
+def test_display_is_sent_while_the_code_is_busy(runner):
     runner.start("display({ 'text/plain': 'early' }); while (true) {}")
     assert runner.receive()["mime"] == {"text/plain": "early"}
     runner.interrupt()
     assert runner.finish().status == "interrupted"
 
 
-def test_complete(runner):
+def test_complete_returns_matches(runner):
     runner.run("const settings = { depth: 1, detail: { nested: 2 } }; class Widget {}")
     answer = runner.ask(type="complete", code="'😀'; settings.de", cursor=16)
     assert answer == {"type": "completion", "matches": ["depth", "detail"], "start": 14, "end": 16}
@@ -361,7 +361,7 @@ def test_completion_has_no_side_effects(runner):
     assert runner.run("touched").value == "0"
 
 
-def test_inspect(runner):
+def test_inspect_returns_help(runner):
     runner.run("function area(w, h) { return w * h }; const box = { w: 1 }")
     assert runner.ask(type="inspect", code="area(1, 2)", cursor=2) == {
         "type": "inspection", "found": True, "text": "function area(w, h) { return w * h }"}
@@ -376,7 +376,7 @@ def test_inspect(runner):
     ("/* open", "incomplete"), ("if (a) { b() } else", "incomplete"), ("a b", "invalid"), ("}", "invalid"),
     ("let }", "invalid"), ("'open", "invalid"), ("const re = /[)]/g", "complete"), ("a / b / (c)", "complete"),
 ])
-def test_is_complete(runner, code, status):
+def test_is_complete_classifies_code(runner, code, status):
     assert runner.ask(type="is_complete", code=code) == {"type": "completeness", "status": status}
 
 
@@ -394,19 +394,19 @@ def test_unknown_frames_are_ignored(runner):
     assert runner.run("1").value == "1"
 
 
-def test_ends_when_the_socket_closes(tmp_path):
+def test_runner_ends_when_the_socket_closes(tmp_path):
     made = Runner(COMMAND, tmp_path)
     made.run("setInterval(() => {}, 1000); 0")
     assert made.close() == 0
 
 
-def test_a_killed_runner_is_seen(runner):
+def test_killed_runner_closes_its_socket(runner):
     with pytest.raises((Ended, ConnectionError)):
         runner.run("process.kill(process.pid, 'SIGKILL'); await new Promise(() => {})")
 
 
 @pytest.mark.alone
-def test_a_small_run_is_quick(runner):
+def test_small_run_is_quick(runner):
     runner.run("let x = 0")
     times = []
     for _ in range(300):

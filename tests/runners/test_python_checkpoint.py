@@ -35,7 +35,7 @@ def has_ended(pidfd):
     return bool(select.select([pidfd], [], [], PATIENCE)[0])
 
 
-def test_a_woken_copy_is_the_runner_before_the_crash(session):
+def test_resumed_copy_has_the_state_before_the_crash(session):
     outcome = session.run("x = [1]; import os, random; old = os.getpid()", checkpoint="always")
     assert outcome.checkpoint["status"] == "taken"
     sock, pidfd = take(session)
@@ -71,7 +71,7 @@ def run_with_late_checkpoint(session, code):
     assert not select.select([session.socket], [], [], 0.1)[0]
 
 
-def test_a_checkpoint_that_may_wait_comes_before_the_next_run(session):
+def test_delayed_checkpoint_is_taken_before_the_next_run(session):
     run_with_late_checkpoint(session, "x = 1")
     session.start("x = 2")
     assert session.receive()["status"] == "taken"
@@ -82,7 +82,7 @@ def test_a_checkpoint_that_may_wait_comes_before_the_next_run(session):
     os.close(pidfd)
 
 
-def test_an_interrupt_for_a_run_that_waits_for_the_checkpoint_of_the_last_one(session):
+def test_interrupt_ends_a_run_that_waits_for_a_checkpoint(session):
     run_with_late_checkpoint(session, "import time")
     os.kill(session.pid, signal.SIGSTOP)
     session.start("time.sleep(20)")
@@ -93,7 +93,7 @@ def test_an_interrupt_for_a_run_that_waits_for_the_checkpoint_of_the_last_one(se
     assert session.run("'on'").value == "'on'"
 
 
-def test_a_default_timeout_for_sockets_is_not_ours(session):
+def test_checkpoint_socket_ignores_the_default_socket_timeout(session):
     assert session.run("import socket; socket.setdefaulttimeout(0.01)").status == "ok"
     outcome = session.run("x = 1", checkpoint="always")
     assert outcome.checkpoint["status"] == "taken"
@@ -105,7 +105,7 @@ def test_a_default_timeout_for_sockets_is_not_ours(session):
     os.close(pidfd)
 
 
-def test_a_session_that_ends_first_takes_none(session):
+def test_closed_session_takes_no_checkpoint(session):
     run_with_late_checkpoint(session, "x = 1")
     session.socket.shutdown(socket.SHUT_WR)
     with pytest.raises(EOFError):
@@ -122,7 +122,7 @@ def test_a_copy_ends_with_its_socket(session):
     assert session.run("x").value == "1"
 
 
-def test_a_sleeping_copy_takes_no_signals_and_no_part_in_waiting(session):
+def test_waiting_copy_gets_no_signals_and_is_no_child(session):
     session.run("import os, signal; x = 1", checkpoint="always")
     sock, pidfd = take(session)
     signal.pidfd_send_signal(pidfd, signal.SIGINT)
@@ -133,7 +133,7 @@ def test_a_sleeping_copy_takes_no_signals_and_no_part_in_waiting(session):
     os.close(pidfd)
 
 
-def test_frames_of_a_checkpoint(session):
+def test_checkpoint_frame_has_all_fields(session):
     outcome = session.run("1", checkpoint="off")
     assert outcome.of("checkpoint") == []
     assert session.descriptors == []
@@ -155,7 +155,7 @@ def close_copy(session):
     os.close(pidfd)
 
 
-def test_descriptors_do_not_pile_up(session):
+def test_checkpoints_leak_no_descriptors(session):
     count = "import os; len(os.listdir('/proc/self/fd'))"
     session.run("1", checkpoint="always")
     close_copy(session)
@@ -166,7 +166,7 @@ def test_descriptors_do_not_pile_up(session):
     assert session.run(count).value == before
 
 
-def test_a_copy_ends_with_its_socket_and_no_other(session):
+def test_copy_ends_only_when_its_own_socket_closes(session):
     session.run("1", checkpoint="always")
     first = take(session)
     session.ask({"type": "checkpoint", "name": "kept", "run": None})
@@ -181,7 +181,7 @@ def test_a_copy_ends_with_its_socket_and_no_other(session):
         os.close(pidfd)
 
 
-def test_threads_rule_a_checkpoint_out(session):
+def test_checkpoint_is_skipped_while_threads_run(session):
     session.run("import threading; e = threading.Event(); t = threading.Thread(target=e.wait); t.start()")
     assert session.run("1", checkpoint="always").checkpoint["status"] == "skipped: 2 threads are running"
     session.run("e.set(); t.join()")
@@ -191,7 +191,7 @@ def test_threads_rule_a_checkpoint_out(session):
         assert time.monotonic() < deadline
 
 
-def test_a_costly_checkpoint_is_skipped_when_automatic(session):
+def test_automatic_checkpoint_is_skipped_if_it_is_costly(session):
     session.run("import cella_runner.hooks; s = cella_runner.hooks.session().checkpoints")
     session.run("s._last_cost = 9000; s._last_resident = 1")
     assert session.run("1", checkpoint="auto").checkpoint["status"].endswith("MB would take too long")
@@ -208,7 +208,7 @@ cella_runner.checkpoint.time = Slow
 """
 
 
-def test_one_slow_checkpoint_may_be_the_machines_fault_and_two_are_not(session):
+def test_checkpoint_is_skipped_after_two_slow_ones_not_after_one(session):
     session.run("1", checkpoint="always")
     session.run(NINE_MILLISECONDS_EACH)
     statuses = [session.run("1", checkpoint="auto").checkpoint["status"] for _ in range(3)]
@@ -216,7 +216,7 @@ def test_one_slow_checkpoint_may_be_the_machines_fault_and_two_are_not(session):
     assert statuses[2].endswith("MB would take too long")
 
 
-def test_without_the_library_it_says_so():
+def test_missing_library_is_the_reason_for_a_skipped_checkpoint():
     with start(INTERPRETERS[0]) as plain:
         plain.configure()
         status = plain.run("1", checkpoint="auto").checkpoint["status"]
@@ -224,7 +224,7 @@ def test_without_the_library_it_says_so():
         assert plain.run("2").value == "2"
 
 
-def test_tasks_of_the_event_loop_go_on_in_the_copy(session):
+def test_event_loop_tasks_continue_in_the_copy(session):
     session.run("import asyncio\nasync def f():\n    await asyncio.sleep(0.01)\n    return 'slept'\n")
     session.run("await asyncio.sleep(0); task = asyncio.ensure_future(f())", checkpoint="always")
     sock, pidfd = take(session)

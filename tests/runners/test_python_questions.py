@@ -28,7 +28,7 @@ def test_names_and_attributes_are_completed(runner):
     assert complete(runner, "")["start"] == 0
 
 
-def test_properties_are_not_run(runner):
+def test_completion_does_not_run_properties(runner):
     runner.run(
         "ran = []\nclass A:\n    plain = 'text'\n    @property\n    def p(self): ran.append(1); return 'text'\n"
         "    def __getattr__(self, name): ran.append(name); return 1\na = A()"
@@ -40,12 +40,12 @@ def test_properties_are_not_run(runner):
     assert runner.run("ran").value == "[]"
 
 
-def test_a_hostile_dir_is_no_answer(runner):
+def test_completion_tolerates_a_failing_dir_method(runner):
     runner.run("class A:\n    def __dir__(self): raise SystemError\na = A()")
     assert complete(runner, "a.")["matches"] == []
 
 
-def test_inspection(runner):
+def test_inspect_returns_signature_and_documentation(runner):
     runner.run("def area(width: int, height=2):\n    '''The area.'''\nx = [1, 2]")
     text = inspect(runner, "area")["text"]
     assert "area(width: int, height=2)" in text and "The area." in text and "Type: function" in text
@@ -74,7 +74,7 @@ def test_inspection(runner):
         ("x = '", "invalid"),
     ],
 )
-def test_completeness(runner, code, status):
+def test_is_complete_classifies_code(runner, code, status):
     assert runner.ask({"type": "is_complete", "code": code}) == {"type": "completeness", "status": status}
 
 

@@ -9,7 +9,7 @@ from python_runner import INTERPRETERS, Zygote
 pytestmark = pytest.mark.parametrize("python", INTERPRETERS)
 
 
-def test_forks_serve_sessions_that_know_nothing_of_each_other(python):
+def test_forks_are_independent_sessions(python):
     with Zygote(python) as zygote:
         assert zygote.greeting == b"ready"
         with zygote.fork() as first, zygote.fork() as second:
@@ -21,7 +21,7 @@ def test_forks_serve_sessions_that_know_nothing_of_each_other(python):
             assert first.run("print('out')").stdout == "out\n"
 
 
-def test_a_fork_starts_clean(python):
+def test_fork_starts_with_configured_state_only(python):
     with Zygote(python) as zygote, zygote.fork() as runner:
         runner.configure(env={"ONLY": "this"}, cwd="/")
         names = "[name for name in list(globals()) if not name.startswith('__')]"
@@ -29,13 +29,13 @@ def test_a_fork_starts_clean(python):
         assert runner.run("_").value == "[]"
         assert runner.run("import os; dict(os.environ), os.getcwd()").value == "({'ONLY': 'this'}, '/')"
         assert runner.run("import sys; sys.argv, sys.path[0], __name__").value == "([''], '', '__main__')"
-        assert runner.run("import linecache; sorted(linecache.cache)").value.count("<cell") == 5
+        assert runner.run("import linecache; sorted(linecache.cache)").value.count("cell ") == 5
         assert runner.run("import signal; signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL").value == "True"
         assert runner.run("import sys; sys.modules['__main__'].__dict__ is globals()").value == "True"
         assert runner.run("import threading; threading.current_thread() is threading.main_thread()").value == "True"
 
 
-def test_the_last_value_of_the_warm_up_is_not_there(python):
+def test_last_value_of_the_warm_up_is_removed(python):
     with Zygote(python) as zygote, zygote.fork() as runner:
         runner.configure()
         assert runner.run("_").error["name"] == "NameError"
@@ -71,7 +71,7 @@ def test_a_session_of_a_warm_zygote_reads_its_own_input(python):
             assert runner.run("input()", stdin="mine\n").value == "'mine'"
 
 
-def test_a_session_that_is_born_before_the_rest_is_imported_lacks_nothing(python):
+def test_session_forked_before_all_imports_is_complete(python):
     with Zygote(python, first=1) as zygote, zygote.first[0] as runner:
         runner.configure()
         assert not {"asyncio", "traceback"} & modules(runner)
@@ -80,7 +80,7 @@ def test_a_session_that_is_born_before_the_rest_is_imported_lacks_nothing(python
         assert runner.run("!echo $((6 * 7))").stdout == "42\n"
 
 
-def test_a_session_that_cannot_import_what_formats_a_traceback_tells_the_error_all_the_same(python):
+def test_error_is_reported_when_the_traceback_modules_cannot_be_imported(python):
     with Zygote(python, first=1) as zygote, zygote.first[0] as runner:
         runner.configure()
         error = runner.run("files = []\nwhile True: files.append(open('/dev/null'))").error
@@ -98,7 +98,7 @@ def test_random_numbers_differ_between_sessions(python):
         assert len(drawn) == 3
 
 
-def test_a_missing_preload_is_named_and_ends_the_zygote(python):
+def test_missing_preload_is_named_and_ends_the_zygote(python):
     with Zygote(python, '{"preload": ["no_such_module"]}') as zygote:
         assert json.loads(zygote.greeting) == {
             "error": "--preload no_such_module: ModuleNotFoundError: No module named 'no_such_module'"
@@ -106,7 +106,7 @@ def test_a_missing_preload_is_named_and_ends_the_zygote(python):
         assert zygote.process.wait(20) == 1
 
 
-def test_a_thread_in_the_zygote_is_refused(python, tmp_path):
+def test_rejects_preload_that_starts_a_thread(python, tmp_path):
     (tmp_path / "starts_a_thread.py").write_text(
         "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
     )
@@ -129,7 +129,7 @@ def test_fork_hooks_of_preloaded_modules_are_called_in_each_session(python, tmp_
                 assert session.run("import os; os.register_at_fork.__name__").value == "'register_at_fork'"
 
 
-def test_a_fork_by_the_guest_calls_hooks_as_ever(python):
+def test_fork_by_the_guest_calls_fork_hooks(python):
     code = (
         "import os, threading\n"
         "os.register_at_fork(after_in_child=lambda: os._exit(7))\n"
@@ -153,7 +153,7 @@ def test_an_interrupt_reaches_a_fork(python):
         assert runner.run("1").value == "1"
 
 
-def test_what_c_code_prints_comes_in_order(python):
+def test_output_of_c_code_is_in_order(python):
     with Zygote(python) as zygote, zygote.fork() as runner:
         runner.configure()
         code = "import ctypes; libc = ctypes.CDLL(None)\nprint('1'); libc.printf(b'2'); print('3'); libc.printf(b'4')"

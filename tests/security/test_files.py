@@ -145,7 +145,7 @@ def test_out_does_not_write_through_links_that_are_already_there(guest, scene):
     assert_victim_untouched(scene)
 
 
-def test_out_replaces_no_directory_by_a_link_and_writes_through_it(guest, scene):
+def test_out_does_not_write_through_a_directory_replaced_by_a_symlink(guest, scene):
     """Two runs: the first leaves a link in the output directory, if it can; the second writes through it."""
     guest(f"import os; os.symlink({str(scene.victim)!r}, 'sub')", "--out", scene.out)
     guest("import os; os.mkdir('sub'); open('sub/planted', 'w').write('x')", "--out", scene.out)
@@ -153,7 +153,7 @@ def test_out_replaces_no_directory_by_a_link_and_writes_through_it(guest, scene)
 
 
 @pytest.mark.parametrize("exists", [True, False], ids=["replaced", "made"])
-def test_an_out_directory_in_reach_of_the_guest_is_not_swapped_for_a_link(guest, scene, exists):
+def test_out_directory_writable_by_the_guest_is_not_swapped_for_a_symlink(guest, scene, exists):
     """`--workdir . --out ./out`: the guest can put a link where the output directory was, or will be."""
     if exists:
         (scene.workdir / "out").mkdir()
@@ -181,7 +181,7 @@ SPECIAL = {
 
 
 @pytest.mark.parametrize("kind", SPECIAL)
-def test_out_neither_hangs_on_nor_makes_special_files(guest, scene, kind):
+def test_out_neither_blocks_on_nor_creates_special_files(guest, scene, kind):
     special = outside(scene, SPECIAL[kind]) / "special"
     assert not stat.S_ISREG(special.lstat().st_mode), "the trap does not work"
 
@@ -191,7 +191,7 @@ def test_out_neither_hangs_on_nor_makes_special_files(guest, scene, kind):
     assert not os.path.lexists(scene.out / "special")
 
 
-def test_out_is_not_fooled_by_a_guest_that_swaps_directories_for_links(guest, scene):
+def test_out_resists_swapping_directories_for_symlinks(guest, scene):
     """A child goes on exchanging a directory and a link to the caller's home while the files are collected."""
     code = """
         import ctypes, os, sys, time
@@ -295,7 +295,7 @@ def test_a_guest_cannot_forge_its_result(guest, scene):
 
 
 @pytest.mark.parametrize("name", ["../planted", "../../planted", "/planted", "a/../../planted", ".."])
-def test_file_stays_in_the_workspace(guest, scene, name):
+def test_file_target_cannot_leave_the_workspace(guest, scene, name):
     """`--file SRC:NAME`: a name that leads out is refused, or confined."""
     source = scene.directory / "source"
     source.write_text("planted")
@@ -320,7 +320,7 @@ def test_file_does_not_follow_links_of_the_workspace(guest, scene, name):
     assert_victim_untouched(scene)
 
 
-def test_the_script_is_not_placed_through_a_link_of_the_workspace(guest, scene):
+def test_script_is_not_written_through_a_symlink_of_the_workspace(guest, scene):
     """Whatever name the supervisor gives the program's file, a link of that name may be waiting for it."""
     for name in ("guest.py", "main.py", "script.py", "code.py", "-"):
         os.symlink(scene.victim / "file", scene.workdir / name)
@@ -330,7 +330,7 @@ def test_the_script_is_not_placed_through_a_link_of_the_workspace(guest, scene):
 
 
 @pytest.mark.parametrize("name", ["../planted.py", "/tmp/cella-planted.py", "link/planted.py"])
-def test_a_named_block_stays_in_the_workspace(cella, scene, name):
+def test_file_name_of_a_block_cannot_leave_the_workspace(cella, scene, name):
     """A first line `# filename: X` names the file of the code, and comes from a model."""
     os.symlink(scene.victim, scene.workdir / "link")
     finished = cella(
@@ -343,7 +343,7 @@ def test_a_named_block_stays_in_the_workspace(cella, scene, name):
     assert_victim_untouched(scene)
 
 
-def test_links_of_the_workspace_lead_nowhere_inside(guest, scene):
+def test_symlinks_of_the_workspace_do_not_reach_the_host(guest, scene):
     os.symlink(scene.words["secret_file"], scene.workdir / "leak")
     os.symlink(scene.home, scene.workdir / "home")
     assert (scene.workdir / "leak").read_text() == (scene.workdir / "home/secret.txt").read_text() == secret(scene)
@@ -378,7 +378,7 @@ def test_the_scan_of_changed_files_does_not_leave_the_workspace(guest, scene):
     assert "secret.txt" not in finished.text()
 
 
-def test_a_directory_on_standard_input_is_no_way_out(cella, scene):
+def test_directory_on_standard_input_does_not_reach_the_host(cella, scene):
     """Nobody does that on purpose, but a descriptor of a directory outside undoes every root."""
     code = "cat /proc/self/fd/0/secret.txt /proc/self/fd/0/../../../../../../../../" + scene.words["secret_file"]
     directory = os.open(scene.home, os.O_RDONLY | os.O_DIRECTORY)

@@ -77,7 +77,7 @@ def is_stopped(pid):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-def test_a_guest_can_speak_for_its_runner(forger):
+def test_guest_can_forge_frames_of_its_own_session(forger):
     """The control of everything below: what a guest forges does arrive."""
     repl = forger()
     result = repl.run("send({'type': 'display', 'mime': {'text/plain': 'forged'}})")
@@ -107,7 +107,7 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("code", NONSENSE.values(), ids=NONSENSE)
-def test_nonsense_ends_the_runner_at_worst(forger, code):
+def test_malformed_frames_end_at_most_the_runner(forger, code):
     survives(forger(), code)
 
 
@@ -121,7 +121,7 @@ NESTED = {
 
 
 @pytest.mark.parametrize("code", NESTED.values(), ids=NESTED)
-def test_nesting_does_not_overflow_anybodys_stack(forger, code):
+def test_deep_nesting_does_not_overflow_the_stack(forger, code):
     """cella's own, and that of whoever reads its answers: 5000 levels are too many for Python's parser."""
     with pytest.raises(RecursionError):
         json.loads("[" * 5000 + "]" * 5000)
@@ -152,12 +152,12 @@ DESCRIPTORS = {
 
 
 @pytest.mark.parametrize("code", DESCRIPTORS.values(), ids=DESCRIPTORS)
-def test_a_forged_checkpoint_harms_its_own_session_at_worst(forger, code):
+def test_forged_checkpoint_affects_at_most_its_own_session(forger, code):
     """The runner ends after it, so that cella turns to what it was given."""
     survives(forger(), code + "\nos._exit(3)", timeout=25)
 
 
-def test_cella_does_not_kill_itself(forger):
+def test_pidfd_of_cella_in_a_frame_does_not_kill_cella(forger):
     """The kernel gives a pidfd of the peer to whoever holds the other end of its socket, across pid namespaces."""
     repl = forger()
     found = repl.value(
@@ -174,7 +174,7 @@ def test_cella_does_not_kill_itself(forger):
     assert repl.process.poll() is None
 
 
-def test_a_socket_that_blocks_again_does_not_stop_cella(forger):
+def test_socket_set_to_blocking_does_not_block_cella(forger):
     """Both ends of a checkpoint's socket are the guest's, and whether reading waits is a property that they share."""
     repl = forger()
     code = """
@@ -214,7 +214,7 @@ sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600
 """
 
 
-def test_closing_what_a_guest_sent_does_not_stop_cella(forger):
+def test_closing_received_descriptors_does_not_block_cella(forger):
     """The last one to close a socket that lingers waits for its data to be taken: here for ever."""
     control = "import socket, struct, time\n" + LINGER.replace("3600", "1") + \
         "begin = time.monotonic()\nsender.close()\nprint(time.monotonic() - begin)"
@@ -225,7 +225,7 @@ def test_closing_what_a_guest_sent_does_not_stop_cella(forger):
     survives(repl, code)
 
 
-def test_a_guest_that_fills_its_uids_descriptors_in_flight_keeps_its_runner(forger):
+def test_exhausted_in_flight_descriptors_do_not_end_the_runner(forger):
     """They are counted by user id, which the sessions of one environment share: a checkpoint may be impossible then."""
     repl = forger()
     full = repl.value("""
@@ -262,7 +262,7 @@ FLOODED = "flood = {}\nwhile True: send_bytes(flood)"
 
 
 @pytest.mark.parametrize("content", FLOODS.values(), ids=FLOODS)
-def test_a_flood_leaves_cella_its_memory_and_its_ears(forger, content):
+def test_flood_of_frames_neither_fills_memory_nor_delays_requests(forger, content):
     """However much a guest sends: nothing grows, and other requests are heard meanwhile."""
     repl = forger("--timeout", "1500ms")
     number = repl.send(code=FLOODED.format(content))
@@ -278,7 +278,7 @@ def test_a_flood_leaves_cella_its_memory_and_its_ears(forger, content):
 
 
 @pytest.mark.parametrize("content", [*FLOODS.values(), None], ids=[*FLOODS, "output"])
-def test_a_flood_waits_for_a_reader_that_does_not_read(cella, content):
+def test_flood_of_output_is_held_back_by_a_slow_reader(cella, content):
     """Events are asked for and nobody takes them: the guest has to wait, and cella keeps no more than a little."""
     code = FLOODED.format(content) if content else "while True: os.write(1, bytes(65536))"
     with Scene() as scene:
@@ -302,14 +302,14 @@ def test_a_flood_waits_for_a_reader_that_does_not_read(cella, content):
             process.stdout.close()
 
 
-def test_what_a_frame_costs_cella_is_bounded_and_given_back(forger):
+def test_memory_of_a_large_frame_is_bounded_and_released(forger):
     """16 MiB of empty lists are five million values to whoever parses them all."""
     repl = forger()
     survives(repl, "for _ in range(3): send(b'{\"type\":\"x\",\"a\":[' + b'[],' * 5000000 + b'0]}')")
     assert memory_of(repl.pid) < 600 << 20, f"cella took {memory_of(repl.pid) >> 20} MiB"
 
 
-def test_names_that_a_guest_gives_to_checkpoints_are_names(forger):
+def test_checkpoint_names_of_a_guest_are_not_interpreted(forger):
     """Nobody asked for them, and whoever lists them must not get megabytes or more of them than a session keeps."""
     repl = forger()
     repl.run("for number in range(40):\n"
@@ -319,7 +319,7 @@ def test_names_that_a_guest_gives_to_checkpoints_are_names(forger):
     assert all(len(name) <= 64 for name in names), f"{len(names)} names of up to {max(map(len, names))} characters"
 
 
-def test_a_runner_that_never_reads_does_not_stop_cella(forger):
+def test_runner_that_never_reads_does_not_block_cella(forger):
     """It was stopped between two runs, and the next request does not fit into the socket."""
     repl = forger("--timeout", "500ms")
     stop = "if os.fork() == 0:\n    time.sleep(1)\n    os.kill(os.getppid(), signal.SIGSTOP)\n    os._exit(0)\n"

@@ -50,6 +50,8 @@ def run_among_victims(case, cella):
         request = json.dumps({"code": cell(case, scene.fill(case.args))}).encode() + b"\n"
         start = scene.start()
         argv = [str(cella.binary), "repl", "--json", "--python", PYTHON, *FLAGS, *scene.flags]
+        # Where packages of sessions are is visible in the jail's mountinfo (SECURITY.md).
+        start["env"] = {**start["env"], "CELLA_STATE_DIR": str(scene.directory / "state")}
         terminal = start.pop("terminal")
         if terminal is not None:
             argv = [PYTHON, "-I", "-S", "-c", WITH_TERMINAL, str(terminal), *argv]

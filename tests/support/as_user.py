@@ -24,6 +24,7 @@ import tempfile
 
 PASSED = ("CELLA_TESTS_LONG", "CELLA_TESTS_MUST_RUN")
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+NEEDS = pathlib.Path(os.environ.get("CELLA_TEST_NEEDS") or pathlib.Path(__file__).resolve().parents[2] / "build/needs")
 SIBLINGS = ("lib", "libexec", "share")
 
 
@@ -65,8 +66,17 @@ def lay_out(root, programs, tests, command):
         if (programs.parent / name).is_dir():
             copy_readable(programs.parent / name, prefix / name)
     copy_readable(tests, root / "tests")
+    lay_out_needs(root / "needs")
     results = root / "work" / "results.xml"
     return {"programs": str(prefix / programs.name), "tests": str(root / "tests"), "results": str(results)}
+
+
+def lay_out_needs(folder):
+    """What the scripts of tests/needs wrote for the tests: settings, or why there are none."""
+    folder.mkdir(mode=0o755)
+    for file in NEEDS.glob("*"):
+        if file.suffix in (".env", ".missing"):
+            (folder / file.name).write_bytes(file.read_bytes())
 
 
 def become(user):
@@ -84,7 +94,7 @@ def run(command, user, root, places):
     environment = {name: os.environ[name] for name in PASSED if name in os.environ}
     environment |= {
         "HOME": user.pw_dir, "USER": user.pw_name, "PATH": PATH, "LANG": "C.UTF-8",
-        "CELLA_BIN": os.path.join(places["programs"], "cella"),
+        "CELLA_BIN": os.path.join(places["programs"], "cella"), "CELLA_TEST_NEEDS": str(root / "needs"),
     }
     for name, place in places.items():
         command = [word.replace("{" + name + "}", place) for word in command]

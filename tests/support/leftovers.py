@@ -28,9 +28,11 @@ def assert_no_process(token, seconds=5.0):
 
 
 def mounts():
-    """Mount points and their file systems. Numbers are left out: they are reused."""
+    """Mount points and their file systems. Numbers are left out: they are reused. So are the mounts that a container
+    engine makes and removes at any time."""
     lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
-    return sorted((line.split()[4], line.partition(" - ")[2]) for line in lines)
+    found = ((line.split()[4], line.partition(" - ")[2]) for line in lines)
+    return sorted((place, source) for place, source in found if not source.startswith(("overlay ", "nsfs ")))
 
 
 def cgroups_of(pids):

@@ -71,6 +71,64 @@ group=/sys/fs/cgroup/for-sessions
 delegate $group
 check 'and in a delegated group' '"cgroup":"v2".*"start":"fork"' session in_group $group /usr/bin/setpriv --reuid=1500 --regid=1500 --clear-groups
 
+# A socket that a program binds below a mounted directory while the guest runs: nobody can refuse that mount beforehand.
+cat >/tmp/late.py <<'PYTHON'
+import os, socket, sys, time
+def wait(name):
+    deadline = time.monotonic() + 30
+    while not os.path.exists(name) and time.monotonic() < deadline:
+        time.sleep(0.01)
+if sys.argv[1:] == ["bind"]:
+    wait("begun")
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind("late.tmp")
+    os.chmod("late.tmp", 0o777)
+    listening.listen()
+    os.rename("late.tmp", "late.sock")
+    wait("ended")
+else:
+    own = socket.socket(socket.AF_UNIX)
+    own.bind("own.sock")
+    own.listen()
+    socket.socket(socket.AF_UNIX).connect("own.sock")
+    open("begun", "w").close()
+    wait("late.sock")
+    try:
+        socket.socket(socket.AF_UNIX).connect("late.sock")
+        print("late socket: reached")
+    except PermissionError:
+        print("late socket: refused")
+    open("ended", "w").close()
+PYTHON
+late() {
+  rm -rf /tmp/late
+  mkdir -m 777 /tmp/late
+  (cd /tmp/late && exec /usr/bin/python3 /tmp/late.py bind) &
+  "$@" cella run --python /usr/bin/python3 --workdir /tmp/late /tmp/late.py
+  wait
+}
+abi=$(run -c : | sed -n 's/.*"landlock":\([0-9]*\).*/\1/p')
+echo "landlock ABI $abi"
+if [ "${abi:-0}" -ge 9 ]; then
+  check 'a socket bound below a mount later is refused' 'late socket: refused' late env
+  check 'and refused for an ordinary user' 'late socket: refused' late as_user
+else
+  # Root's directory would need an idmapped tmpfs, which came with Linux 6.3.
+  check 'Landlock before ABI 9 does not refuse a socket bound later' 'late socket: reached' late as_user
+fi
+# Ends with the machine.
+/usr/bin/python3 -c '
+import os, signal, socket
+listening = socket.socket(socket.AF_UNIX)
+listening.bind("/tmp/named.sock")
+os.chmod("/tmp/named.sock", 0o777)
+listening.listen()
+if os.fork() == 0:
+    signal.pause()
+'
+check 'a socket that is a mount itself is reached' 'reached' cella run --python /usr/bin/python3 \
+  --mount /tmp/named.sock:/named.sock -c 'import socket; socket.socket(socket.AF_UNIX).connect("/named.sock"); print("reached")'
+
 check 'no group of a run is left' '^0$' sh -c "find /sys/fs/cgroup -name 'cella-*' ! -name '*supervisor' | grep -c ."
 check 'no process is left' '^0$' sh -c "ps | grep -c '[c]ella'"
 echo "vm: $passed passed, $failed failed"

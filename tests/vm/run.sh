@@ -2,6 +2,7 @@
 # Boots the distribution's kernel under QEMU with cgroup v2 alone and runs tests/vm/guest.sh there: what a machine with
 # v1 controllers cannot show. Takes half a minute; needs the packages of the section `vm` and the package index.
 #   tests/vm/run.sh [build/release/bin]
+# CELLA_VM_KERNEL names another kernel image (vmlinuz) to boot.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 programs=$(cd "${1:-$here/../../build/release/bin}" && pwd)
@@ -9,10 +10,15 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 cd "$work"
-kernel=$(apt-cache depends linux-image-amd64 | awk '/Depends: linux-image/ {print $2; exit}')
-echo "== fetching $kernel" >&2
-apt-get download -qq "$kernel" 2>/dev/null
-dpkg-deb -x "$kernel"_*.deb kernel
+if [[ -n ${CELLA_VM_KERNEL-} ]]; then
+  mkdir -p kernel/boot
+  cp "$CELLA_VM_KERNEL" kernel/boot/vmlinuz-given
+else
+  kernel=$(apt-cache depends linux-image-amd64 | awk '/Depends: linux-image/ {print $2; exit}')
+  echo "== fetching $kernel" >&2
+  apt-get download -qq "$kernel" 2>/dev/null
+  dpkg-deb -x "$kernel"_*.deb kernel
+fi
 
 root=$work/root
 mkdir -p "$root"/{bin,usr/bin,cella,etc,proc,sys,dev,newroot}

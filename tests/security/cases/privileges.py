@@ -44,7 +44,7 @@ CASES = [
     Case("prctl-mm", "another program behind /proc/self/exe", "prctl_mm", ("EPERM", "EINVAL"), CREDENTIALS),
     Case("no-new-privs", "privileges by execve", "no_new_privs", ("set",), CREDENTIALS),
     Case("seccomp-mode", "no filter", "seccomp_mode", ("filtered",), FILTER),
-    # The map names ids of the namespace around the jail. Only in root's run is that the host's; test_residue.py
+    # The map names ids of the namespace around the jail. Only in root's run is that the host's; test_cleanup.py
     # looks from outside in both.
     Case("host-uid", "host uid 0 behind an id of the jail", "host_identity", ("unprivileged",), CREDENTIALS,
          root_only=ROOT_MAPS_IT, root_victim=True),

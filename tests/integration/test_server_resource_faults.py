@@ -1,4 +1,4 @@
-"""A machine that lets `cella serve` down: disks that are full or read-only, no descriptors."""
+"""`cella serve` on a full or read-only disk, or without descriptors."""
 
 import contextlib
 import os
@@ -13,6 +13,7 @@ from support.running import IS_ROOT, wait_until
 
 # What a pool makes ahead of demand would take what the test counts on.
 NO_POOL = {"sessions": {"pool_shells": 0, "pool_parked": 0}}
+TOKEN = "of-the-tests-of-full-disks"
 
 
 class Disk:
@@ -28,6 +29,8 @@ class Disk:
         )
         self.through = ["nsenter", "-t", str(self.process.pid), "-m", *enter]
         assert self.process.stdout.readline() == b"mounted\n"
+        # Its clients are not in the user namespace that an ordinary user's servers are in, so they need a token.
+        self.options = {"through": self.through, "tokens": {"test": TOKEN}}
         self.seen = pathlib.Path(f"/proc/{self.process.pid}/root{directory}")  # from outside
 
     def fill(self):
@@ -84,9 +87,9 @@ def ask_while_full(disk, session):
     raise AssertionError("the disk does not become full")
 
 
-def test_what_cannot_be_kept_is_refused_and_what_was_kept_stays(short_directory, disk, serve):
-    server = serve(directory=short_directory, through=disk.through)
-    client = server.client()
+def test_full_disk_refuses_new_runs_and_keeps_stored_ones(short_directory, disk, serve):
+    server = serve(directory=short_directory, **disk.options)
+    client = server.client(TOKEN)
     session = client.open()
     kept = session.run_and_keep("x = 40; print('kept')")
     with session.stream("for n in range(200): print('y' * 5000)\nx += 1\ninput()", input=True) as events:
@@ -104,17 +107,17 @@ def test_what_cannot_be_kept_is_refused_and_what_was_kept_stays(short_directory,
     assert session.value("x + 1") == "42"
     assert client.open().value("'anew'") == "'anew'"
     server.kill()
-    after = Session(serve(directory=short_directory, through=disk.through).client(), session.description)
+    after = Session(serve(directory=short_directory, **disk.options).client(TOKEN), session.description)
     assert after.show()["status"] == "lost" and after.look(kept)["stdout"] == "kept\n"
     told = {run["id"]: run["status"] for run in after.runs()}
     assert told.keys() >= {kept, *acknowledged} and set(told.values()) <= {"ok", "lost"}, (told, acknowledged)
     assert len(told) == len(acknowledged) + 3, "what was refused is there"
 
 
-def test_what_was_refused_has_not_run(short_directory, disk, serve):
+def test_refused_run_was_not_executed(short_directory, disk, serve):
     """Whoever is refused asks again, and the code would have run twice."""
-    server = serve(directory=short_directory, through=disk.through)
-    session = server.client().open()
+    server = serve(directory=short_directory, **disk.options)
+    session = server.client(TOKEN).open()
     session.run("import time; x = 0")
     answers = [session.client.post(session.path("runs"), code="x += 1; time.sleep(0.01)") for _ in fills(disk, 60)]
     told = [answer.status for answer in answers]
@@ -133,10 +136,10 @@ def fills(disk, times):
         yield
 
 
-def test_output_that_fills_the_disk_is_cut_and_deleting_its_session_frees_it(short_directory, disk, serve):
-    server = serve(directory=short_directory, through=disk.through)
-    session = server.client().open(limits={"output": "16m"})
-    other = server.client().open()
+def test_output_filling_the_disk_is_truncated_and_freed_with_its_session(short_directory, disk, serve):
+    server = serve(directory=short_directory, **disk.options)
+    session = server.client(TOKEN).open(limits={"output": "16m"})
+    other = server.client(TOKEN).open()
     other.run("x = 1")
     result = session.run("for n in range(150): print('x' * 79999)")
     assert result["status"] == "ok" and len(result["stdout"]) == 12_000_000
@@ -146,51 +149,51 @@ def test_output_that_fills_the_disk_is_cut_and_deleting_its_session_frees_it(sho
     assert other.value("x") == "1"
 
 
-def test_a_session_that_was_deleted_while_the_disk_was_full_stays_deleted(short_directory, disk, serve):
-    server = serve(directory=short_directory, through=disk.through)
-    session = server.client().open()
+def test_session_deleted_on_a_full_disk_stays_deleted(short_directory, disk, serve):
+    server = serve(directory=short_directory, **disk.options)
+    session = server.client(TOKEN).open()
     ask_while_full(disk, session)
     answer = session.delete()
     if answer.status != 204:
         return refused(answer)
-    assert server.client().get(session.path()).status == 404
+    assert server.client(TOKEN).get(session.path()).status == 404
     disk.free()
     server.kill()
-    assert serve(directory=short_directory, through=disk.through).client().get(session.path()).status == 404
+    assert serve(directory=short_directory, **disk.options).client(TOKEN).get(session.path()).status == 404
 
 
-def test_a_server_that_starts_on_a_full_disk_says_so_and_forgets_nothing(short_directory, disk, serve):
-    server = serve(directory=short_directory, through=disk.through)
-    session = server.client().open()
+def test_start_on_a_full_disk_reports_it_and_keeps_the_registry(short_directory, disk, serve):
+    server = serve(directory=short_directory, **disk.options)
+    session = server.client(TOKEN).open()
     run = session.run_and_keep("print('kept')")
     server.kill()
     disk.fill()
-    hopeless = serve(directory=short_directory, through=disk.through, ready=False)
+    hopeless = serve(directory=short_directory, **disk.options, ready=False)
     assert hopeless.finish() == 126
     assert str(short_directory / "state") in hopeless.words() and "full" in hopeless.words(), hopeless.words()
     disk.free()
-    after = Session(serve(directory=short_directory, through=disk.through).client(), session.description)
+    after = Session(serve(directory=short_directory, **disk.options).client(TOKEN), session.description)
     assert after.look(run)["stdout"] == "kept\n" and after.show()["status"] == "lost"
 
 
 # A disk that cannot be written
 
 
-def test_a_server_that_starts_on_a_read_only_disk_says_so_and_forgets_nothing(short_directory, disk, serve):
-    server = serve(directory=short_directory, through=disk.through)
-    session = server.client().open()
+def test_start_on_a_read_only_disk_reports_it_and_keeps_the_registry(short_directory, disk, serve):
+    server = serve(directory=short_directory, **disk.options)
+    session = server.client(TOKEN).open()
     run = session.run_and_keep("print('kept')")
     server.kill()
     disk.mount("ro")
-    hopeless = serve(directory=short_directory, through=disk.through, ready=False)
+    hopeless = serve(directory=short_directory, **disk.options, ready=False)
     assert hopeless.finish() == 126
     assert str(short_directory / "state") in hopeless.words() and "Read-only" in hopeless.words(), hopeless.words()
     disk.mount("rw")
-    after = Session(serve(directory=short_directory, through=disk.through).client(), session.description)
+    after = Session(serve(directory=short_directory, **disk.options).client(TOKEN), session.description)
     assert after.look(run)["stdout"] == "kept\n" and after.show()["status"] == "lost"
 
 
-def test_runs_go_on_when_their_logs_have_no_place_any_more(serve):
+def test_runs_continue_when_their_logs_do_not_fit(serve):
     server = serve()
     session = server.client().open()
     shutil.rmtree(server.state / "runs")
@@ -203,7 +206,7 @@ def test_runs_go_on_when_their_logs_have_no_place_any_more(serve):
 # No descriptors left
 
 
-def test_a_server_without_descriptors_refuses_and_recovers(serve):
+def test_server_out_of_descriptors_refuses_and_recovers(serve):
     server = serve(through=["prlimit", "--nofile=400:400"], config=NO_POOL)
     client = server.client()
     with client.connect() as early, contextlib.ExitStack() as stack:
@@ -236,7 +239,7 @@ def test_a_server_without_descriptors_refuses_and_recovers(serve):
 
 
 @pytest.mark.parametrize("limit", range(380, 410, 5))
-def test_a_server_that_runs_out_of_descriptors_at_any_step_still_stops(serve, limit):
+def test_server_out_of_descriptors_at_any_step_stops_on_signal(serve, limit):
     server = serve(through=["prlimit", f"--nofile={limit}:{limit}"], config=NO_POOL)
     with server.client().connect() as early:
         while early.ask("POST", "/v1/sessions", "{}").status == 201:

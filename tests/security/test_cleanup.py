@@ -1,4 +1,4 @@
-"""What a guest is and uses, seen from outside; and that what it leaves behind ends with its run."""
+"""Identity and resources of a guest, seen from outside, and the cleanup of what it leaves behind."""
 
 import contextlib
 import ctypes
@@ -114,7 +114,7 @@ def test_killing_the_supervisor_kills_the_guest(cella, scene):
     assert_no_process(marker)
 
 
-def test_an_unremovable_workspace_is_removed(cella, scene):
+def test_workspace_with_protected_directories_is_removed(cella, scene):
     """Directories without permissions, and a tree deeper than any path may be long."""
     temporary = scene.directory / "tmp"
     temporary.mkdir()

@@ -1,4 +1,4 @@
-"""What a guest of a session sees of the world: its environment, descriptors, processes, files and network."""
+"""What a guest of a session can see: variables, descriptors, processes, files and network."""
 
 import os
 import socket
@@ -14,6 +14,7 @@ SECRET = {"SECRET": "hunter2", "PYTHONPATH": "/nowhere", "PYTHONSTARTUP": "/nowh
 EXPECTED = {
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE",
     "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NODE_NO_WARNINGS", "NO_UPDATE_NOTIFIER",
+    "CELLA_CALLS", "PYTHONPATH",  # where the guest's packages and pip are
 }
 BY_LANGUAGE = {
     "python": "import os; print('\\n'.join(os.environ))",
@@ -29,16 +30,17 @@ def test_no_variable_of_the_host_reaches_a_guest(open_session, language):
     names = set(session.run(BY_LANGUAGE[language], language=language)["stdout"].split())
     # Shells add these by themselves.
     assert names - {"_", "PWD", "SHLVL", "OLDPWD"} <= EXPECTED
+    assert "/nowhere" not in session.run("env", language="bash")["stdout"]
 
 
-def test_not_even_the_memory_of_the_process_has_the_hosts_variables(open_session):
+def test_guest_memory_has_no_variable_of_the_host(open_session):
     session = open_session(with_env=SECRET)
     assert session.value("'hunter2' in open('/proc/self/environ').read()") == "False"
     others = "cat /proc/[0-9]*/environ 2>/dev/null | grep -c hunter2"
     assert session.run(others, language="bash")["stdout"] == "0\n"
 
 
-def test_variables_that_are_named_reach_every_language(open_session):
+def test_named_variables_reach_every_language(open_session):
     session = open_session("--env", "COLOUR=dark teal", "--pass-env", "SECRET", with_env=SECRET)
     assert session.value("import os; os.environ['COLOUR'], os.environ['SECRET']") == "('dark teal', 'hunter2')"
     assert session.run('echo "$COLOUR $SECRET"', language="bash")["stdout"] == "dark teal hunter2\n"
@@ -49,12 +51,12 @@ def test_variables_that_are_named_reach_every_language(open_session):
 def test_argv_and_path_are_those_of_an_interactive_interpreter(open_session):
     session = open_session()
     assert session.value("import sys; sys.argv") == "['']"
-    assert session.value("[entry for entry in sys.path if 'cella' in entry]") == "[]"
+    assert session.value("[entry for entry in sys.path if 'cella' in entry]") == "['/run/cella/shims']"
     assert session.value("sys.path[0]") == "''"
     assert session.value("[name for name in globals() if not name.startswith('__')]") == "['sys']"
 
 
-def test_the_guest_holds_no_descriptor_of_the_host(open_session):
+def test_guest_has_no_descriptor_of_the_host(open_session):
     session = open_session()
     code = """
 import os
@@ -69,14 +71,14 @@ for fd in os.listdir('/proc/self/fd'):
     assert session.value(inherited) == "['0', '1', '2', '3']", "programs inherit the session's channel"
 
 
-def test_the_guest_sees_the_processes_of_its_session_only(open_session, token):
+def test_guest_sees_only_the_processes_of_its_session(open_session, token):
     session, other = open_session(), open_session()
     other.run(f"import subprocess; subprocess.Popen(['sleep', '60.{token}'])")
     listing = session.run("cat /proc/[0-9]*/cmdline | tr '\\0' ' '", language="bash")["stdout"]
     assert token not in listing and "cella-launch" in listing
 
 
-def test_the_guest_is_not_root_and_cannot_become_it(open_session):
+def test_guest_is_not_root_and_cannot_become_root(open_session):
     session = open_session()
     assert session.value("import os; os.getuid() != 0, os.getgid() != 0") == "(True, True)"
     assert session.run("os.setuid(0)")["error"]["name"] in ("PermissionError", "OSError"), "nobody is root in there"
@@ -94,7 +96,7 @@ def test_a_forked_guest_is_confined_like_an_executed_one(open_session):
     assert eval(forked) == executed.split()
     for name, link in zip(names, eval(forked)):
         assert os.readlink(f"/proc/self/ns/{name}") != link, name
-    status = "grep -E '^(Cap|NoNewPrivs|Seccomp|Uid|Gid|Groups)' /proc/{}/status"
+    status = "grep -E '^(Cap|NoNewPrivs|Seccomp:|Uid|Gid|Groups)' /proc/{}/status"
     runner = session.run(status.format("$$"), language="bash")["stdout"]
     of_python = f"subprocess.check_output({status.format('%d')!r} % os.getpid(), shell=True).decode()"
     assert session.value("import subprocess; " + of_python) == repr(runner)
@@ -102,7 +104,7 @@ def test_a_forked_guest_is_confined_like_an_executed_one(open_session):
     assert eval(session.value(limits)).split("Max open files")[1].split()[:2] == ["1024", "1024"]
 
 
-def test_a_workspace_of_the_host(open_session, tmp_path):
+def test_workdir_is_the_workspace(open_session, tmp_path):
     (tmp_path / "data.txt").write_text("from the host")
     session = open_session("--workdir", tmp_path)
     assert session.value("open('data.txt').read()") == "'from the host'"
@@ -117,7 +119,7 @@ def test_a_workspace_of_the_host(open_session, tmp_path):
     assert {entry.stat().st_uid for entry in tmp_path.iterdir()} == {os.getuid()}
 
 
-def test_two_sessions_share_a_workspace_of_the_host(open_session, tmp_path):
+def test_two_sessions_can_share_a_workdir(open_session, tmp_path):
     first, second = open_session("--workdir", tmp_path), open_session("--workdir", tmp_path)
     first.run("open('note', 'w').write('hello')")
     assert second.value("open('note').read()") == "'hello'"
@@ -125,7 +127,7 @@ def test_two_sessions_share_a_workspace_of_the_host(open_session, tmp_path):
     assert first.value("open('note').read()") == "'hello back'"
 
 
-def test_mounts_are_as_they_were_asked_for(open_session, tmp_path):
+def test_mounts_have_the_requested_modes(open_session, tmp_path):
     shown, writable = tmp_path / "shown", tmp_path / "writable"
     shown.mkdir()
     writable.mkdir()
@@ -140,7 +142,7 @@ def test_mounts_are_as_they_were_asked_for(open_session, tmp_path):
     assert (writable / "new").read_text() == "x" and os.listdir(shown) == ["file"]
 
 
-def test_without_a_network_there_is_none(open_session):
+def test_guest_without_network_cannot_connect(open_session):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         session = open_session()
@@ -151,7 +153,7 @@ def test_without_a_network_there_is_none(open_session):
         assert session.run("pass")["isolation"]["network"] == "none"
 
 
-def test_with_the_hosts_network_a_guest_reaches_it(open_session):
+def test_guest_with_network_host_reaches_the_host(open_session):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
@@ -169,7 +171,7 @@ def test_with_the_hosts_network_a_guest_reaches_it(open_session):
         assert session.run("pass")["isolation"]["network"] == "host"
 
 
-def test_servers_inside_a_session_can_be_reached_from_it(open_session):
+def test_server_inside_a_session_is_reachable_from_it(open_session):
     session = open_session()
     session.run("(exec python3 -m http.server 8000 --bind 127.0.0.1 >/dev/null 2>&1) &", language="bash")
     code = """
@@ -185,7 +187,7 @@ status
     assert session.value(code) == "200"
 
 
-def test_files_that_only_the_caller_may_read(open_session, tmp_path):
+def test_files_readable_only_by_the_caller_are_visible_when_mounted(open_session, tmp_path):
     """Root's stay closed: the guest is somebody else. An ordinary user's guest is that user."""
     secret = tmp_path / "secret"
     secret.write_text("private")
@@ -196,7 +198,7 @@ def test_files_that_only_the_caller_may_read(open_session, tmp_path):
     assert (result["error"]["name"] == "PermissionError") if IS_ROOT else (result["value"] == "'private'"), result
 
 
-def test_the_local_executor_sees_the_host(open_session, tmp_path):
+def test_local_executor_sees_the_host(open_session, tmp_path):
     """And says so: it is for trusted code."""
     (tmp_path / "file").write_text("host")
     session = open_session("--executor", "local", "--workdir", tmp_path, with_env=SECRET)

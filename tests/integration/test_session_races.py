@@ -1,4 +1,4 @@
-"""Sessions when several things happen at once, or one thing at the wrong moment."""
+"""Races and unlikely orders of events in sessions."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def lines(*requests):
     return b"".join(json.dumps(request).encode() + b"\n" for request in requests)
 
 
-def test_answers_of_several_requests_never_mix(cella, environment):
+def test_concurrent_answers_are_not_interleaved(cella, environment):
     session = raw_session(cella, environment)
     work = {"code": "print('x' * 300_000)", "events": True}
     session.stdin.write(lines(*({"id": number, **work} for number in range(4)), {"id": 9, "op": "checkpoints"}))
@@ -40,7 +40,7 @@ def test_answers_of_several_requests_never_mix(cella, environment):
     assert all(len(result["result"]["stdout"]) == 300_001 for result in results)
 
 
-def test_a_cancelled_run_is_answered_though_nobody_read_its_events(cella, environment):
+def test_cancelled_run_is_answered_although_its_events_were_not_read(cella, environment):
     session = raw_session(cella, environment)
     session.stdin.write(lines({"id": 1, "code": "while True: print('x' * 1000)", "events": True}))
     session.stdin.flush()
@@ -54,7 +54,7 @@ def test_a_cancelled_run_is_answered_though_nobody_read_its_events(cella, enviro
     assert results[3]["value"] == "42"
 
 
-def test_what_was_displayed_before_the_end_is_not_lost(open_session):
+def test_displays_before_a_crash_are_kept(open_session):
     session = open_session()
     result = session.run("for i in range(60): display('x' * 1500)\nprint('last')\nimport os, sys; sys.stdout.flush(); os._exit(0)")
     assert (len(result["outputs"]), result["stdout"], result["state"]) == (60, "last\n", "rolled_back")
@@ -70,7 +70,7 @@ def test_processor_time_is_counted_for_each_run(open_session):
     assert session.value("kept") == "1"
 
 
-def test_state_survives_a_breach_that_cella_hears_of_late(open_session):
+def test_limit_breach_reported_late_rolls_back(open_session):
     session = open_session("--cpu-time", "500ms")
     session.run("kept = 1")
     run = session.send(code="while True: pass")
@@ -102,7 +102,7 @@ while time.monotonic() < end:
 """
 
 
-def test_who_leaves_the_group_of_the_run_is_still_counted(open_session):
+def test_cpu_time_of_processes_that_leave_the_process_group_is_counted(open_session):
     session = open_session("--cpu-time", "500ms")
     # What goes on from a checkpoint does not lead a session of processes: it may leave its group.
     session.run("x = 1")
@@ -112,7 +112,7 @@ def test_who_leaves_the_group_of_the_run_is_still_counted(open_session):
     assert result["usage"]["wall_ms"] < 15000
 
 
-def test_an_earlier_victim_is_not_blamed_on_a_later_run(open_session):
+def test_oom_kill_of_an_earlier_run_is_not_attributed_to_a_later_run(open_session):
     session = open_session("--memory", "100m", "--best-effort")
     eater = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'b = bytearray(10**9); b[:] = b\"x\" * 10**9']).returncode"
     assert session.run(eater)["status"] == "ok"
@@ -120,7 +120,7 @@ def test_an_earlier_victim_is_not_blamed_on_a_later_run(open_session):
     assert (result["status"], result["error"]["name"]) == ("error", "ValueError")
 
 
-def test_a_cancel_that_comes_before_the_run_is_heard(open_session):
+def test_cancel_before_the_run_starts_is_honoured(open_session):
     session = open_session()
     first = session.send(code="sleep 20", language="bash")
     session.send(op="cancel")
@@ -130,7 +130,7 @@ def test_a_cancel_that_comes_before_the_run_is_heard(open_session):
     assert session.value("1 + 1") == "2"
 
 
-def test_a_stop_signal_does_not_wait_for_what_is_queued(open_session):
+def test_stop_signal_does_not_wait_for_queued_runs(open_session):
     session = open_session()
     session.run("1")
     for _ in range(4):
@@ -152,7 +152,7 @@ threading.Thread(target=leave).start()
 """
 
 
-def test_state_that_was_lost_between_runs_is_told(open_session, tmp_path):
+def test_state_lost_between_runs_is_reported(open_session, tmp_path):
     session = open_session("--checkpoint", "off", "--workdir", tmp_path)
     session.run(LEAVE_WHEN_TOLD)
     tree = SessionTree(session.pid)
@@ -164,7 +164,7 @@ def test_state_that_was_lost_between_runs_is_told(open_session, tmp_path):
     assert session.run("1")["state"] == "kept"
 
 
-def test_what_belonged_to_a_crashed_run_goes_with_it(open_session, token):
+def test_processes_of_a_crashed_run_are_ended(open_session, token):
     session = open_session()
     session.run("import subprocess")
     result = session.run(f"subprocess.Popen(['sleep', '77.{token}'])\nimport os; os._exit(3)")
@@ -172,7 +172,7 @@ def test_what_belonged_to_a_crashed_run_goes_with_it(open_session, token):
     assert_no_process(token)
 
 
-def test_other_languages_do_not_disturb_the_watch(open_session):
+def test_runs_of_other_languages_do_not_extend_the_cpu_time_watch(open_session):
     """Without cgroups init watches the processor time of the run's group: a program's must end with it."""
     session = open_session("--cpu-time", "2s")
     session.run("x = 1\nimport subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'while True: pass'])")

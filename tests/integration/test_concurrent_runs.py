@@ -1,4 +1,4 @@
-"""Many at once."""
+"""Many concurrent runs."""
 
 import os
 import pathlib
@@ -32,7 +32,7 @@ def start(run, token, number):
     )
 
 
-def test_two_hundred_at_once_all_end_as_they_should(run, token):
+def test_two_hundred_concurrent_runs_end_as_expected(run, token):
     run.python("pass")  # the interpreter is known from now on
     before = mounts()
     processes = [start(run, token, number) for number in range(COUNT)]
@@ -54,7 +54,7 @@ def children_of_mine():
 
 
 @pytest.mark.parametrize("executor", ["sandbox", "local"])
-def test_one_after_another_leaves_nothing(run, token, tmp_path, executor):
+def test_sequential_runs_leave_nothing(run, token, tmp_path, executor):
     for _ in range(50):
         words = ["-c", "exit 4", "--lang", "sh", "--executor", executor, "--", token]
         assert run(*words, with_env={"TMPDIR": str(tmp_path)}).exit_code == 4

@@ -1,5 +1,5 @@
-"""What cella is born with: descriptors, signals, limits, variables, a directory that is gone. None of it may break a
-run or reach the guest."""
+"""State that cella inherits from its caller: descriptors, signals, limits, variables, a deleted working directory. It
+must neither break a run nor reach the guest."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ def through_python(statements):
 
 @EXECUTORS
 @pytest.mark.parametrize("closed", ["0", "1", "2", "01", "02", "12", "012"])
-def test_closed_standard_descriptors(run, tmp_path, closed, executor):
+def test_run_succeeds_with_closed_standard_descriptors(run, tmp_path, closed, executor):
     """It runs to its end, with its exit code, and no output lands in a descriptor of ours that took the place."""
     script = "exec " + " ".join(f"{fd}>&-" for fd in closed) + ";"
     marker = "import os, sys\nopen('ran', 'w').write(repr(sys.stdin.read() if sys.stdin else ''))\n" + HELLO
@@ -61,7 +61,7 @@ def test_closed_standard_descriptors(run, tmp_path, closed, executor):
 
 
 @EXECUTORS
-def test_leaked_descriptors_stay_outside(run, tmp_path, executor):
+def test_inherited_descriptors_do_not_reach_the_guest(run, tmp_path, executor):
     (tmp_path / "leak").write_text("secret")
     leak = os.open(tmp_path / "leak", os.O_RDWR)
     high = 200
@@ -78,7 +78,7 @@ def test_leaked_descriptors_stay_outside(run, tmp_path, executor):
 
 @EXECUTORS
 @pytest.mark.parametrize("number", [64, 32])
-def test_few_descriptors(run, number, executor):
+def test_run_succeeds_with_few_descriptors(run, number, executor):
     """A caller that may have only a few: the guest gets as many, and it runs."""
     code = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))"
     result = run.python(code, "--executor", executor, through=through_shell(f"ulimit -n {number};"))
@@ -86,7 +86,7 @@ def test_few_descriptors(run, number, executor):
     assert result["isolation"]["limits"]["open_files"] == {"value": number, "by": "rlimit"}
 
 
-def test_a_low_soft_limit_is_no_obstacle(run):
+def test_run_succeeds_with_a_low_soft_limit_of_descriptors(run):
     result = run.shell("ulimit -n", through=through_shell("ulimit -S -n 24;"))
     assert result["status"] == "ok", result
 
@@ -94,7 +94,7 @@ def test_a_low_soft_limit_is_no_obstacle(run):
 # Processes and memory of the caller.
 
 
-def test_no_process_left_for_the_caller(run):
+def test_exhausted_process_limit_of_the_caller_is_reported(run):
     """Root need not be bound by it; the others are told what is lacking."""
     through = through_python("resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))")
     finished = run("--json", "-c", "print('ran')", "--python", PYTHON, through=through)
@@ -107,7 +107,7 @@ def test_no_process_left_for_the_caller(run):
         assert result["stdout"] == "" and finished.stderr == b""
 
 
-def test_a_file_size_limit_of_the_caller(run, tmp_path):
+def test_file_size_limit_of_the_caller_is_an_error_not_a_signal(run, tmp_path):
     """Copying out hits it: a sentence, not a death by SIGXFSZ."""
     through = through_python("resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))")
     code = "for n in range(3): open(f'part{n}', 'wb').write(b'x' * (900 << 10))"
@@ -123,7 +123,7 @@ def test_a_file_size_limit_of_the_caller(run, tmp_path):
 
 
 @EXECUTORS
-def test_the_guest_starts_with_clean_signals(run, executor):
+def test_guest_starts_with_default_signal_dispositions(run, executor):
     through = through_python(
         "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\n"
         "for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):\n"
@@ -136,14 +136,14 @@ def test_the_guest_starts_with_clean_signals(run, executor):
     assert (result["status"], result["stdout"]) == ("ok", "0000000000000000\n"), result
 
 
-def test_ignored_children_signals_do_not_confuse(run):
+def test_exit_code_is_known_when_sigchld_is_ignored(run):
     """With SIGCHLD ignored the kernel reaps for us; the exit code must still be known."""
     through = through_python("signal.signal(signal.SIGCHLD, signal.SIG_IGN)")
     for executor in ("sandbox", "local"):
         assert run.shell("exit 9", "--executor", executor, through=through)["exit_code"] == 9
 
 
-def test_blocked_signals_do_not_make_it_unstoppable(run, token):
+def test_blocked_signals_of_the_caller_still_stop_cella(run, token):
     through = through_python("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])")
     words = ["-c", "import sys, time\nsys.stdout.write('ready\\n')\ntime.sleep(60)", "--python", PYTHON, "--", token]
     with run.started(*words, through=through) as process:
@@ -155,7 +155,7 @@ def test_blocked_signals_do_not_make_it_unstoppable(run, token):
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT], ids=lambda number: number.name)
-def test_what_was_ignored_stays_ignored(run, number):
+def test_signals_ignored_by_the_caller_stay_ignored(run, number):
     """nohup, and `&` in a script: whoever made it deaf to a signal meant it."""
     through = through_python(f"signal.signal({int(number)}, signal.SIG_IGN)")
     words = [
@@ -171,12 +171,12 @@ def test_what_was_ignored_stays_ignored(run, number):
     assert (finished.exit_code, finished.stdout) == (0, b"ready\ndone\n"), finished.describe()
 
 
-def test_nohup_itself(run, tmp_path):
+def test_run_succeeds_under_nohup(run, tmp_path):
     finished = run("-c", "print('under nohup')", through=["nohup"], cwd=tmp_path)
     assert (finished.exit_code, finished.stdout) == (0, b"under nohup\n"), finished.describe()
 
 
-def test_stopped_and_continued(run):
+def test_stopped_and_continued_run_succeeds(run):
     """Ctrl-Z of the caller and fg: the run goes on."""
     words = [
         "-c",
@@ -197,7 +197,7 @@ def test_stopped_and_continued(run):
 
 @pytest.mark.parametrize("lost", ["PATH", "HOME", "LANG", "all"])
 @EXECUTORS
-def test_lost_variables(run, lost, executor):
+def test_run_succeeds_without_environment_variables(run, lost, executor):
     """Where PATH is not set the system's own default applies, as for every program that a shell starts."""
     env = {} if lost == "all" else {name: value for name, value in run.environment.items() if name != lost}
     result = run.json("-c", "print('ran')", "--executor", executor, env=env)
@@ -206,7 +206,7 @@ def test_lost_variables(run, lost, executor):
 
 @pytest.mark.parametrize("value", ["", "missing", "relative", "/dev/null"])
 @EXECUTORS
-def test_a_strange_home(run, tmp_path, value, executor):
+def test_run_succeeds_with_an_unusable_home(run, tmp_path, value, executor):
     home = str(tmp_path / "missing") if value == "missing" else value
     for _ in range(2):
         result = run.json("-c", "print('ran')", "--executor", executor, with_env={"HOME": home}, cwd=tmp_path)
@@ -215,7 +215,7 @@ def test_a_strange_home(run, tmp_path, value, executor):
     assert os.listdir(tmp_path) == []
 
 
-def test_an_unwritable_home(run, tmp_path):
+def test_run_succeeds_with_an_unwritable_home(run, tmp_path):
     tmp_path.chmod(0o555)
     assert run.json("-c", "print('ran')", with_env={"HOME": str(tmp_path)})["stdout"] == "ran\n"
     tmp_path.chmod(0o755)
@@ -224,12 +224,12 @@ def test_an_unwritable_home(run, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["", ":", ".:bin", "/nonexistent:/dev/null:/usr/bin:/bin", "/usr/bin:" * 500])
-def test_a_strange_path(run, path):
+def test_run_succeeds_with_an_unusual_path_variable(run, path):
     result = run.json("-c", "print('ran')", "--python", PYTHON, with_env={"PATH": path})
     assert (result["status"], result["stdout"]) == ("ok", "ran\n"), result
 
 
-def test_a_directory_on_the_path_that_holds_a_trap(run, tmp_path):
+def test_relative_entries_of_path_are_ignored(run, tmp_path):
     """A relative entry of PATH would run whatever lies in the current directory."""
     trap = tmp_path / "python3"
     trap.write_text("#!/bin/sh\ntouch sprung\n")
@@ -239,7 +239,7 @@ def test_a_directory_on_the_path_that_holds_a_trap(run, tmp_path):
 
 
 @EXECUTORS
-def test_a_deleted_working_directory(run, executor):
+def test_run_succeeds_in_a_deleted_working_directory(run, executor):
     script = 'directory=$(mktemp -d); cd "$directory"; rmdir "$directory";'
     result = run.python("import os; print('ran')", "--executor", executor, through=through_shell(script))
     assert (result["status"], result["stdout"]) == ("ok", "ran\n"), result
@@ -247,7 +247,7 @@ def test_a_deleted_working_directory(run, executor):
     assert finished.result()["exit_code"] == finished.exit_code == 127
 
 
-def test_an_unreadable_working_directory(run, tmp_path):
+def test_run_succeeds_in_an_unreadable_working_directory(run, tmp_path):
     (tmp_path / "locked").mkdir()
     script = f"cd {tmp_path}/locked; chmod 0 .;"
     assert run.python("print('ran')", through=through_shell(script))["stdout"] == "ran\n"
@@ -256,7 +256,7 @@ def test_an_unreadable_working_directory(run, tmp_path):
 
 @EXECUTORS
 @pytest.mark.parametrize("umask", ["077", "0"])
-def test_any_umask(run, tmp_path, umask, executor):
+def test_run_succeeds_with_any_umask(run, tmp_path, umask, executor):
     """The directories of the jail are the jail's: their modes are none of the caller's."""
     code = "echo x > made; ls / /tmp /dev /workspace >/dev/null 2>&1; cat made"
     result = run.shell(
@@ -266,11 +266,11 @@ def test_any_umask(run, tmp_path, umask, executor):
     assert (tmp_path / "out" / "made").read_text() == "x\n"
 
 
-def test_a_priority_of_the_caller_is_kept(run):
+def test_nice_value_of_the_caller_is_inherited(run):
     assert run.shell("nice", through=["nice", "-n", "5"])["stdout"] == "5\n"
 
 
-def test_the_program_by_any_name(run, cella, tmp_path):
+def test_cella_runs_through_link_relative_path_and_path_variable(run, cella, tmp_path):
     """Through a link, by a relative path and from PATH it finds what belongs to it."""
     (tmp_path / "link").symlink_to(cella.binary)
     for argv, cwd, env in [
@@ -282,7 +282,7 @@ def test_the_program_by_any_name(run, cella, tmp_path):
         assert finished.stdout == b"ran\n", finished.describe()
 
 
-def test_started_from_a_shell_in_the_background(run, tmp_path):
+def test_run_survives_the_shell_that_started_it(run, tmp_path):
     """The shell is gone before it ends."""
     words = run.argv("-c", "import time; time.sleep(0.3); print('done')", "--python", PYTHON)
     script = '"$@" > out.txt 2>&1 & echo started'

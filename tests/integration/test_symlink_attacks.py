@@ -1,4 +1,4 @@
-"""What a guest left in a directory of the host has no power over the next run."""
+"""Symlinks and programs that a guest left in a host directory must not affect the next run."""
 
 import os
 import pathlib
@@ -72,11 +72,11 @@ def attempt(run, project, venv, trace):
                 assert not trace.exists(), (flags, env, more, lang)
 
 
-def test_an_environment_that_a_guest_took_over_is_not_run_on_the_host(run, project, planted, trace):
+def test_environment_modified_by_a_guest_is_not_run_on_the_host(run, project, planted, trace):
     attempt(run, project, planted, trace)
 
 
-def test_nor_the_interpreter_that_its_config_names(run, project, planted, trace):
+def test_interpreter_named_by_a_modified_pyvenv_cfg_is_not_run_on_the_host(run, project, planted, trace):
     evil = project / "evil" / "bin"
     evil.mkdir(parents=True)
     shutil.copy(planted / "bin" / "python", evil / "python3")
@@ -85,20 +85,15 @@ def test_nor_the_interpreter_that_its_config_names(run, project, planted, trace)
 
 
 @pytest.mark.parametrize("posing", [False, True], ids=["bare", "as conda"])
-def test_nor_without_its_config(run, project, planted, trace, posing):
+def test_environment_without_pyvenv_cfg_is_not_run_on_the_host(run, project, planted, trace, posing):
     (planted / "pyvenv.cfg").unlink()
     if posing:
         (planted / "conda-meta").mkdir()
         (planted / "conda-meta" / "python-3.11.2-0.json").write_text("{}")
-    for flags, env in ways(planted):
-        # Without a workdir, a file that is named by its path and poses as an ordinary interpreter is one.
-        named = not posing and ("--python" in flags or "VIRTUAL_ENV" not in env and "PATH" in env)
-        for more in [["--workdir", project]] + ([] if named else [[]]):
-            run.json("-c", "print(1)", *flags, *more, with_env=env, cwd=project)
-            assert not trace.exists(), (flags, env, more)
+    attempt(run, project, planted, trace)
 
 
-def test_an_environment_in_the_workdir_still_works(run, project):
+def test_environment_in_the_workdir_is_usable(run, project):
     venv = make_venv(PYTHON, project / ".venv")
     for flags, env in ways(venv):
         result = run.json(
@@ -107,13 +102,15 @@ def test_an_environment_in_the_workdir_still_works(run, project):
         assert result["stdout"] == f"{venv}\n", (flags, env, result)
 
 
-def test_an_interpreter_in_the_workdir_is_refused_by_name(run, project):
-    shutil.copy(PYTHON, project / "python3")
-    message = run.rejected("-c", "1", "--workdir", project, "--python", project / "python3")
-    assert "lies in a directory that guests can write to" in message
+def test_an_interpreter_in_the_workdir_runs_there(run, project):
+    (project / "bin").mkdir()
+    shutil.copy(PYTHON, project / "bin" / "python3")
+    code = "import sys; print(sys.executable)"
+    result = run.json("-c", code, "--workdir", project, "--python", project / "bin" / "python3")
+    assert result["stdout"] == f"{project}/bin/python3\n", result
 
 
-def test_links_of_an_environment_do_not_show_other_directories(run, project, planted):
+def test_symlinks_in_an_environment_do_not_expose_other_directories(run, project, planted):
     (planted / "bin" / "python").unlink()
     (planted / "bin" / "python").symlink_to(project.parent / "private" / "tool")
     for more in (["--workdir", project], []):
@@ -126,7 +123,7 @@ def plant_link(run, project, name, target):
     assert result["status"] == "ok" and (project / name).is_symlink(), result
 
 
-def test_links_that_a_guest_planted_are_not_followed(run, project):
+def test_symlinks_made_by_a_guest_are_not_followed(run, project):
     private = project.parent / "private"
     plant_link(run, project, "cache", private)
     plant_link(run, project, "data", private / "secret")
@@ -146,7 +143,7 @@ def test_links_that_a_guest_planted_are_not_followed(run, project):
     assert sorted(os.listdir(private)) == ["secret", "tool"]
 
 
-def test_links_of_the_user_are_followed(run, project):
+def test_symlinks_of_the_user_are_followed(run, project):
     elsewhere = project.parent / "elsewhere"
     elsewhere.symlink_to("private")
     result = run.shell("cat /cache/secret", "--workdir", project, "--mount", f"{elsewhere}:/cache")
@@ -155,7 +152,7 @@ def test_links_of_the_user_are_followed(run, project):
 
 if IS_ROOT:  # nobody else can give a link away
 
-    def test_links_of_other_users_are_not_followed(run, project):
+    def test_symlinks_of_other_users_are_not_followed(run, project):
         link = project.parent / "swapped"
         link.symlink_to("private")
         os.lchown(link, 12345, 12345)

@@ -1,5 +1,5 @@
-"""Guests that do their worst. Each ends with its main process or at its limit, with everything it started and with the
-output that it had written."""
+"""Hostile guests. Each run ends with its main process or at a limit. All processes of the guest end with it, and
+the output is kept."""
 
 import time
 
@@ -61,7 +61,7 @@ time.sleep(0.1)
 
 @EXECUTORS
 @pytest.mark.parametrize("kind", LEAVES_BEHIND)
-def test_what_is_left_behind_ends_with_the_main_process(run, token, kind, executor):
+def test_background_processes_end_with_the_main_process(run, token, kind, executor):
     code = (
         "import os, signal, subprocess, sys, time\n"
         + LEAVES_BEHIND[kind]
@@ -123,7 +123,7 @@ while True:
 @pytest.mark.alone  # without cgroups a busy machine lets a fork bomb outrun its killer
 @EXECUTORS
 @pytest.mark.parametrize("kind", CLINGS)
-def test_who_clings_ends_at_the_limit(run, token, kind, executor):
+def test_process_ignoring_sigterm_is_killed_at_the_limit(run, token, kind, executor):
     code = "import os, signal, sys, time\nos.write(1, b'before\\n')\n" + CLINGS[kind]
     # Should the limit not hold, the bomb still stays small: an ordinary user's rlimit is the second line.
     bounded = ["/bin/bash", "-c", 'ulimit -u 1500; exec "$@"', "bash"] if not IS_ROOT else ["/usr/bin/env"]
@@ -151,7 +151,7 @@ def test_who_clings_ends_at_the_limit(run, token, kind, executor):
     assert_no_process(token)
 
 
-def test_memory_is_eaten_and_returned(run, token):
+def test_forking_memory_hog_ends_at_the_memory_limit(run, token):
     code = """
 import os, sys
 os.write(1, b'before\\n')
@@ -171,7 +171,7 @@ while True: data.append(os.urandom(1 << 20))
     assert_no_process(token)
 
 
-def test_both_pipes_are_full_and_one_is_read_late(run):
+def test_output_is_complete_when_both_pipes_are_full_and_one_is_read_late(run):
     code = """
 import os, threading
 def fill(fd):
@@ -185,7 +185,7 @@ for thread in threads: thread.join()
     assert result["stdout"] == "B" * (64 * 65536) and result["stderr"] == "C" * (64 * 65536)
 
 
-def test_a_guest_cannot_stop_the_clock(run, token):
+def test_signals_to_init_and_all_processes_do_not_prevent_the_timeout(run, token):
     """Not by signals to everything it sees, init among it."""
     code = """
 import os, signal, time
@@ -203,12 +203,12 @@ time.sleep(60)
     assert_no_process(token)
 
 
-def test_a_thousand_short_processes(run):
+def test_thousand_short_processes_run(run):
     result = run.shell("i=0; while [ $i -lt 1000 ]; do /bin/true; i=$((i+1)); done; echo $i")
     assert (result["status"], result["stdout"]) == ("ok", "1000\n"), result
 
 
-def test_deep_and_strange_files_do_not_disturb_the_end(run):
+def test_deep_directories_and_special_files_make_the_list_incomplete(run):
     code = r"""
 import os, socket
 os.symlink("loop", "loop")
@@ -230,12 +230,12 @@ open("deep", "w").close()
     assert result["files_complete"] is False
 
 
-def test_more_files_than_are_looked_at(run):
+def test_files_beyond_the_listing_limit_are_reported_as_incomplete(run):
     result = run.python("for n in range(12000): open(f'f{n}', 'w').close()")
     assert result["status"] == "ok" and result["files_complete"] is False
     assert 5000 < len(result["files"]) <= 12000
 
 
-def test_nothing_remains_of_all_this(run, token):
+def test_run_leaves_no_process(run, token):
     assert run.python("pass", args=[token])["status"] == "ok"
     assert processes_with(token) == {}

@@ -1,0 +1,133 @@
+"""Sessions in containers: state, values, stops, and what a lost container means."""
+
+import json
+import time
+
+import pytest
+from support.engine import Engine
+from support.running import wait_until
+
+pytestmark = pytest.mark.needs("docker")
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return Engine()
+
+
+@pytest.fixture
+def open_contained(open_session, engine):
+    before = {one["Id"] for one in engine.containers()}
+
+    def start(*flags):
+        words = ["--executor", "container", "--image", engine.image, *flags]
+        return open_session(*words, python=None, with_env={"DOCKER_HOST": engine.host})
+
+    start.made = lambda: [one["Id"] for one in engine.containers() if one["Id"] not in before]
+    return start
+
+
+def test_variables_values_errors_and_displays(open_contained):
+    session = open_contained()
+    assert session.run("x = 6")["state"] == "kept"
+    assert session.run("x * 7")["value"] == "42"
+    error = session.run("1 / 0")["error"]
+    assert error["name"] == "ZeroDivisionError" and "cella_runner" not in error["traceback"]
+    assert session.run("print('out'); import sys; print('err', file=sys.stderr)")["stdout"] == "out\n"
+    assert session.run("import os; os.getcwd()")["value"] == "'/workspace'"
+
+
+def test_languages_share_the_workspace(open_contained):
+    session = open_contained()
+    session.run("open('f', 'w').write('from python')")
+    assert session.run("cat f; v=1", language="bash")["stdout"] == "from python"
+    assert session.run("echo $v", language="bash")["stdout"] == "1\n"
+    assert session.run("cat f", language="sh")["stdout"] == "from python"
+    assert session.run("1", language="javascript")["status"] == "rejected"
+    assert session.run("2")["value"] == "2"
+
+
+def test_timeout_loses_the_state_and_the_session_works_on(open_contained):
+    session = open_contained("--timeout", "2s")
+    session.run("x = 1")
+    code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('before', flush=True)\ntime.sleep(60)"
+    result = session.run(code)
+    assert (result["status"], result["stdout"], result["state"]) == ("timeout", "before\n", "lost"), result
+    assert session.run("x")["error"]["name"] == "NameError"
+
+
+def test_interrupt_ends_the_code_and_keeps_the_state(open_contained):
+    session = open_contained()
+    session.run("x = 5")
+    slow = session.send(code="print('ready', flush=True)\nimport time; time.sleep(60)", events=True)
+    while session.answer(slow).get("event", {}).get("type") != "stdout":
+        pass
+    assert session.ask(op="interrupt").get("ok") is True
+    answers = [session.answer(slow)]
+    while "result" not in answers[-1]:
+        answers.append(session.answer(slow))
+    result = answers[-1]["result"]
+    assert result["error"]["name"] == "KeyboardInterrupt" and result["state"] == "kept", result
+    assert session.value("x") == "5"
+
+
+def test_interrupt_directly_after_the_first_run_is_not_lost(open_contained):
+    session = open_contained()
+    for wait in (0, 0.001, 0.01):
+        run = session.send(code="import time; time.sleep(60)")
+        time.sleep(wait)
+        assert session.ask(op="interrupt").get("ok") is True
+        result = session.answer(run)["result"]
+        assert result["error"]["name"] == "KeyboardInterrupt" and result["state"] == "kept", result
+
+
+def test_input_requests_are_answered(open_contained):
+    session = open_contained()
+    run = session.send(code="input('name? ')", input=True, events=True)
+    while session.answer(run).get("event", {}).get("type") != "input_request":
+        pass
+    assert session.ask(op="input", text="Ada").get("ok") is True
+    answer = session.answer(run)
+    while "result" not in answer:
+        answer = session.answer(run)
+    assert answer["result"]["value"] == "'Ada'"
+
+
+def test_reset_forgets_variables_and_ends_processes(open_contained):
+    session = open_contained()
+    session.run("import subprocess; x = 1; p = subprocess.Popen(['sleep', '600'])")
+    assert session.ask(op="reset").get("ok") is True
+    assert session.run("x")["error"]["name"] == "NameError"
+    code = "import os; [pid for pid in os.listdir('/proc') if pid.isdigit() and b'sleep' in open(f'/proc/{pid}/cmdline', 'rb').read()]"
+    assert session.value(code) == "[]"
+
+
+def test_killed_container_is_told_and_leaves_nothing(open_contained, engine):
+    session = open_contained()
+    session.run("x = 1")
+    (container,) = open_contained.made()
+    engine.remove(container)
+    assert wait_until(lambda: not engine.exists(container))
+    result = session.run("x")
+    assert result["status"] == "rejected" and "container has ended" in result["error"]["message"], result
+
+
+def test_command_mode_keeps_files_and_no_variables(open_contained):
+    session = open_contained("--mode", "command")
+    session.run("x = 1; open('f', 'w').write('kept')")
+    result = session.run("print(open('f').read()); print('x' in dir())")
+    assert result["stdout"] == "kept\nFalse\n" and result["state"] == "none", result
+
+
+def test_taskweaver_container_mode_has_its_image_and_its_rule_for_values(open_session, engine, tmp_path):
+    config = tmp_path / "taskweaver_config.json"
+    document = {"execution_service.kernel_mode": "Container", "execution_service.custom_image": engine.image}
+    config.write_text(json.dumps(document))
+    session = open_session("--config", config, python=None, with_env={"DOCKER_HOST": engine.host})
+    assert session.value("total = 6 * 7") == "42"
+    assert session.value("total += 1") == "43"
+    assert session.value("total: int = 44") == "44"
+    assert session.value("total") == "44"
+    for code in ("total = 1;", "a = b = 1", "a, b = 1, 2", "def f(): pass"):
+        assert session.run(code)["value"] is None, code
+    assert session.run("total")["isolation"]["executor"] == "container"

@@ -1,0 +1,113 @@
+"""What `make install` gives to applications: libcella.so, its headers, and how CMake and pkg-config find it."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+from support.cella import REPOSITORY, run_bounded
+from support.running import IS_ROOT
+
+BUILD = REPOSITORY / "build/release"
+HERE = pathlib.Path(__file__).parent
+# The ordinary user's copy of the tests has no build tree.
+pytestmark = pytest.mark.skipif(
+    not (IS_ROOT and (BUILD / "cmake_install.cmake").exists()), reason="needs the build tree: run 'make check' first"
+)
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")
+CHAT = b"x = 6\nprint('hi')\nx * 7\n1 / 0\nx\n"
+ANSWERS = "hi\n= 42\nZeroDivisionError: division by zero\n= 6\n"
+
+
+@pytest.fixture(scope="module")
+def prefix(cella):
+    with tempfile.TemporaryDirectory(prefix="cella-prefix-") as name:
+        for component in ("Unspecified", "library"):
+            command = ["cmake", "--install", BUILD, "--prefix", f"{name}/usr", "--component", component, "--strip"]
+            subprocess.run(command, check=True, capture_output=True)
+        yield pathlib.Path(name, "usr")
+
+
+def built(*command, **options):
+    ended = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, **options)
+    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+    return ended.stdout
+
+
+@pytest.fixture(scope="module")
+def environment_of(prefix, environment):
+    return {**environment, "LD_LIBRARY_PATH": str(prefix / "lib")}
+
+
+def assert_chats(binary, environment):
+    ended = run_bounded([str(binary)], env=environment, input=CHAT)
+    assert (ended.exit_code, ended.text(), ended.stderr) == (0, ANSWERS, b""), ended.describe()
+
+
+def test_library_exports_the_functions_of_its_header_alone(prefix):
+    declared = set(re.findall(r"\b(cella_\w+)\(", (prefix / "include/cella.h").read_text()))
+    table = built("readelf", "--dyn-syms", "--wide", prefix / "lib/libcella.so")
+    exported = {
+        fields[7].partition("@")[0]
+        for fields in map(str.split, table.splitlines())
+        if len(fields) >= 8 and fields[6] not in ("UND", "Ndx", "ABS") and fields[4] in ("GLOBAL", "WEAK", "UNIQUE")
+    }
+    assert len(declared) > 80 and exported == declared
+
+
+def test_library_needs_only_libc_and_has_a_versioned_name(prefix):
+    dynamic = built("readelf", "--dynamic", prefix / "lib/libcella.so")
+    needed = set(re.findall(r"NEEDED.*\[([\w.-]+)\]", dynamic))
+    assert needed <= {"libc.so.6", "libm.so.6"} | {name for name in needed if name.startswith("ld-linux")}
+    assert "Library soname: [libcella.so.0]" in dynamic and "TEXTREL" not in dynamic
+
+
+def test_nothing_installed_links_libpython(prefix):
+    for path in prefix.rglob("*"):
+        if path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF":
+            assert "libpython" not in built("readelf", "--dynamic", path), path
+
+
+def test_c_program_uses_every_kind_of_call(prefix, tmp_path, environment_of):
+    flags = built("pkg-config", "--cflags", "--libs", "cella", env={**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")})
+    built("gcc", "-std=c99", *WARNINGS, HERE / "use_library.c", "-o", tmp_path / "use", *flags.split())
+    ended = run_bounded([str(tmp_path / "use")], env=environment_of)
+    assert (ended.exit_code, ended.text(), ended.stderr) == (0, "", b""), ended.describe()
+
+
+def test_example_builds_in_an_empty_directory_by_cmake(prefix, tmp_path, environment):
+    shutil.copytree(REPOSITORY / "examples/cpp", tmp_path / "source")
+    (tmp_path / "build").mkdir()
+    options = [f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_CXX_COMPILER=g++", f"-DCMAKE_CXX_FLAGS={' '.join(WARNINGS)}"]
+    built("cmake", "-G", "Ninja", *options, "../source", cwd=tmp_path / "build")
+    built("cmake", "--build", ".", cwd=tmp_path / "build")
+    assert_chats(tmp_path / "build/chat", environment)
+
+
+def test_example_builds_in_an_empty_directory_by_pkg_config(prefix, tmp_path, environment_of):
+    """With another compiler than CMake's, whose standard library is its own affair."""
+    flags = built("pkg-config", "--cflags", "--libs", "cella", env={**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")})
+    source = REPOSITORY / "examples/cpp/chat.cc"
+    built("clang++-19", "-std=c++20", *WARNINGS, source, "-o", tmp_path / "chat", *flags.split(), cwd=tmp_path)
+    assert_chats(tmp_path / "chat", environment_of)
+    # The files are found relative to the library, wherever it lies; or where the user says.
+    moved = tmp_path / "moved"
+    shutil.copytree(prefix, moved, symlinks=True)
+    assert_chats(tmp_path / "chat", {**environment_of, "LD_LIBRARY_PATH": str(moved / "lib")})
+    shutil.copytree(moved / "lib", tmp_path / "elsewhere/lib", symlinks=True)
+    shutil.rmtree(moved / "lib")
+    alone = {**environment_of, "LD_LIBRARY_PATH": str(tmp_path / "elsewhere/lib")}
+    refused = run_bounded([str(tmp_path / "chat")], env=alone, input=CHAT)
+    assert refused.exit_code == 1 and b"CELLA_HOME" in refused.stderr, refused.describe()
+    assert_chats(tmp_path / "chat", {**alone, "CELLA_HOME": str(moved)})
+
+
+def test_headers_compile_alone(prefix, tmp_path):
+    sources = []
+    for header in ("detail/policy_document.h", "detail/values.h", "engine.h", "words.h"):
+        sources.append(tmp_path / f"{len(sources)}.cc")
+        sources[-1].write_text(f"#include <cella/{header}>\n")
+    built("g++", "-std=c++20", "-fsyntax-only", *WARNINGS, f"-I{prefix}/include", *sources)

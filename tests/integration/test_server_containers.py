@@ -1,0 +1,186 @@
+"""Containers over HTTP: what the operator allows, what clients must not reach, and 50 sessions with kills of everything."""
+
+import contextlib
+import os
+import signal
+import subprocess
+
+import pytest
+from server import serving
+from support.engine import OWNER, Engine
+from support.leftovers import processes_with
+from support.needs import REPOSITORY
+from support.running import LONG, wait_until
+
+pytestmark = pytest.mark.needs("docker")
+
+# What only the operator may set, with a value that the engine would take.
+REACHING = {
+    "name": "cella-test-stolen", "engine": "unix:///run/docker.sock", "bind_dir": "/etc", "read_only": False,
+    "runtime": "runsc", "image": "cella-test/other:1", "pull": "missing",
+}
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return Engine()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """An allowed directory, where guests may have put links."""
+    return tmp_path_factory.mktemp("shared")
+
+
+@pytest.fixture(scope="module")
+def server(cella, environment, engine, shared):
+    config = {
+        "allow": {"executors": ["sandbox", "container"], "mounts": [str(shared)]},
+        "container": {"engine": engine.host, "image": engine.image},
+    }
+    with serving(cella, environment) as start:
+        yield start("--no-auth", config=config)
+
+
+@pytest.fixture
+def client(server):
+    return server.client()
+
+
+def test_session_has_the_image_and_the_isolation_of_the_operator(client, engine):
+    session = client.open(executor="container", limits={"memory": "96m"})
+    try:
+        session.run("x = 6")
+        assert session.value("x * 7") == "42"
+        isolation = session.show()["isolation"]
+        assert isolation["executor"] == "container" and isolation["network"] == "none"
+        assert isolation["image"] == engine.image and isolation["root"] == "read-only"
+        assert isolation["limits"]["memory"]["value"] == 96 << 20
+    finally:
+        session.delete()
+
+
+@pytest.mark.parametrize("key", REACHING)
+def test_keys_that_reach_beyond_the_container_are_refused(client, engine, key):
+    before = len(engine.containers())
+    error = client.post("/v1/sessions", executor="container", container={key: REACHING[key]}).error(403)
+    assert f"container.{key}" in error["message"], error
+    assert len(engine.containers()) == before
+
+
+def test_host_paths_are_refused_also_below_allowed_directories(client, shared):
+    """The engine would follow a link that a guest put there."""
+    error = client.post("/v1/sessions", executor="container", workdir=str(shared)).error(403)
+    assert "workdir" in error["message"], error
+    mounts = [{"source": str(shared), "target": "/data"}]
+    error = client.post("/v1/sessions", executor="container", mounts=mounts).error(403)
+    assert "mounts" in error["message"], error
+
+
+def test_network_bridge_is_refused_unless_allowed(client):
+    error = client.post("/v1/sessions", executor="container", network="bridge").error(403)
+    assert "bridge" in error["message"], error
+
+
+def test_keys_without_meaning_are_refused(client):
+    for document in (
+        {"executor": "container", "network": "host"}, {"executor": "sandbox", "container": {"image": "x"}},
+        {"executor": "container", "container": {"img": "x"}}, {"executor": "container", "container": {"mode": "x"}},
+        {"executor": "container", "preload": ["json"]}, {"executor": "container", "deps": ["six"]},
+    ):
+        answer = client.post("/v1/sessions", **document)
+        assert answer.status == 400 or (answer.status == 403 and "deps" in document), (document, answer)
+
+
+def test_command_mode_is_allowed(client):
+    session = client.open(executor="container", container={"mode": "command"})
+    try:
+        result = session.run("x = 1")
+        assert result["state"] == "none", result
+        assert session.run("print('x' in dir())")["stdout"] == "False\n"
+    finally:
+        session.delete()
+
+
+def test_sessions_with_kills_leave_nothing_and_foreign_containers_live(cella, environment, engine):
+    """20, in the long form 50. Of every ten, two are closed; of two each the guest or the container is killed; the
+    server of all ten is killed."""
+    before = {one["Id"] for one in engine.containers()}
+    foreign = engine.make(["/bin/sleep", "600"], {"someone": "else"})
+    config = {
+        "allow": {"executors": ["container"]}, "policy": {"executor": "container"},
+        "container": {"engine": engine.host, "image": engine.image},
+    }
+
+    def ours():
+        return {one["Id"] for one in engine.containers(OWNER)} - before
+
+    try:
+        for _ in range(5 if LONG else 2):
+            with serving(cella, environment) as start:
+                server = start("--no-auth", config=config)
+                client = server.client()
+                sessions = [client.open() for _ in range(10)]
+                for session in sessions:
+                    assert session.value("x = 1; x") == "1"
+                assert len(ours()) >= 10
+                for session in sessions[:2]:
+                    assert session.delete().status == 204
+                for session in sessions[2:4]:
+                    result = session.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+                    assert result["status"] == "crashed" and result["state"] == "lost", result
+                    assert session.value("1") == "1"
+                for container in sorted(ours())[:2]:
+                    engine.remove(container)
+                family = server.kill()
+                family.assert_gone()
+            assert wait_until(lambda: not ours(), 40), ours()
+        assert engine.inspect(foreign)["State"]["Running"]
+    finally:
+        engine.remove(foreign)
+
+
+@pytest.mark.skipif(not LONG, reason="waits until the agent has heard nothing for 30 seconds: make test-long")
+def test_killed_engine_leaves_no_guest_and_its_sessions_say_so(cella, environment, tmp_path):
+    """With a daemon of the test's own."""
+    with own_daemon(tmp_path) as (engine, daemon):
+        config = {
+            "allow": {"executors": ["container"]}, "policy": {"executor": "container"},
+            "container": {"engine": engine.host, "image": engine.image},
+        }
+        with serving(cella, environment) as start:
+            client = start("--no-auth", config=config).client()
+            session = client.open()
+            assert session.value("1") == "1"
+            (container,) = engine.containers()
+            agent = engine.inspect(container["Id"])["State"]["Pid"]
+            os.kill(daemon, signal.SIGKILL)
+            # The first run may begin before the end of the stream is seen.
+            session.run("2")
+            result = session.run("2")
+            assert result["status"] == "rejected" and "open a new session" in result["error"]["message"], result
+            error = client.post("/v1/sessions").expect(503)["error"]
+            assert "start Docker or Podman" in error["message"], error
+            session.delete()
+            # Its standard input is still open; the agent ends because it hears nothing.
+            assert wait_until(lambda: not os.path.exists(f"/proc/{agent}"), 45)
+
+
+@contextlib.contextmanager
+def own_daemon(folder):
+    """(engine, pid of its dockerd)"""
+    if os.geteuid() != 0 or os.path.exists("/var/run/docker.sock"):
+        pytest.skip("starts a daemon of its own as root, where there is none")
+    script = str(REPOSITORY / "tests/needs/docker.sh")
+    environment = {name: value for name, value in os.environ.items() if name != "DOCKER_HOST"}
+    subprocess.run([script, "start", str(folder)], check=True, timeout=120, env=environment, stdout=subprocess.DEVNULL)
+    pid, place = (folder / "docker.pid").read_text().split()
+    settings = dict(line.split("=", 1) for line in (folder / "docker.env").read_text().splitlines())
+    try:
+        yield Engine(settings), int(pid)
+    finally:
+        # What keeps a container's descriptors when its daemon is gone.
+        for shim in processes_with(place):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(shim, signal.SIGKILL)
+        subprocess.run([script, "stop", str(folder)], check=True, timeout=60, env=environment)

@@ -1,0 +1,69 @@
+"""`cella session …`: what a server lists and what a run writes arrives whole, or with a word about what is missing."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from server import serve  # noqa: F401 (fixture)
+
+BOUND = 60.0
+
+
+@pytest.fixture
+def command(cella, serve):
+    server = serve(config={"sessions": {"pool_shells": 0, "pool_parked": 0, "max_sessions": 4096}})
+
+    def run(*words, expect=0):
+        done = subprocess.run(
+            [cella.binary, "session", *words], env={**os.environ, "CELLA_URL": f"unix:{server.socket}"},
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=BOUND,
+        )
+        assert done.returncode == expect, done
+        return done
+
+    run.server = server
+    return run
+
+
+def test_ls_shows_every_session(command):
+    """A server gives 100 at once unless it is asked for more, and 1000 at most."""
+    client = command.server.client()
+    opened = {client.post("/v1/sessions", executor="sandbox").expect(201)["id"] for _ in range(120)}
+    listed = {line.split()[0] for line in command("ls").stdout.decode().splitlines()}
+    assert listed == opened
+    assert {json.loads(line)["id"] for line in command("ls", "--json").stdout.splitlines()} == opened
+
+
+def test_files_shows_every_file(command):
+    session = command("new").stdout.decode().strip()
+    command("run", session, "-c", "for i in range(2300): open('f%04d' % i, 'w').close()")
+    names = [line.split()[1] for line in command("files", session).stdout.decode().splitlines()]
+    assert names == ["f%04d" % i for i in range(2300)]
+
+
+def test_output_does_not_end_at_nul(command):
+    session = command("new").stdout.decode().strip()
+    assert command("run", session, "-c", "print('a\\0b')").stdout == b"a\0b\n"
+
+
+def test_dropped_output_is_told(command):
+    session = command("new").stdout.decode().strip()
+    done = command("run", session, "-c", "print('x' * 3_000_000)")
+    assert len(done.stdout) < 3_000_000
+    dropped = 3_000_001 - len(done.stdout)
+    assert f"{dropped} bytes of stdout were dropped" in done.stderr.decode()
+
+
+def test_runs_lists_the_ids_that_cancel_needs(command):
+    session = command("new").stdout.decode().strip()
+    command("run", session, "-c", "1")
+    command("run", session, "-c", "import sys; sys.exit(3)", expect=3)
+    runs = [line.split() for line in command("runs", session).stdout.decode().splitlines()]
+    assert [words[1:3] for words in runs] == [["ok", "0"], ["error", "3"]]
+    started = command.server.client().post(f"/v1/sessions/{session}/runs", code="import time; time.sleep(60)", wait=False)
+    run = started.expect(202)["id"]
+    listed = [json.loads(line) for line in command("runs", session, "--json").stdout.splitlines()]
+    assert [each["id"] for each in listed][-1] == run
+    command("cancel", session, run)
+    command("rm", session)
