@@ -1,7 +1,7 @@
-"""An agent without tools or a framework: a model writes code, a jail runs it, the model reads what came of it.
+"""An agent without tools or a framework: a model writes code, a jail runs it, and the model reads the result.
 
-The model here follows a script, so that this runs anywhere; put yours into `ask_model`. Variables stay from step to
-step, and a mistake is only something to read for the model.
+The model here follows a script, so that the example runs anywhere; call your model in `ask_model`. Variables are kept
+from step to step. An error is a result that the model reads.
 
     python examples/agent_loop.py
 """
@@ -39,7 +39,7 @@ MOST_STEPS = 10
 
 
 def ask_model(messages: Messages) -> str:
-    """Where a call of a real model goes. `messages` is the conversation so far."""
+    """Replace this by a call of a real model. `messages` is the conversation so far."""
     return next(SCRIPT)
 
 
@@ -49,7 +49,7 @@ def code_in(text: str) -> str | None:
 
 
 def solve(task: str) -> Iterator[str]:
-    """What the model says, the last one being its answer."""
+    """The messages of the model and the results. The last message is the answer."""
     messages: Messages = [{"role": "user", "content": task}]
     with Session() as session:
         for _ in range(MOST_STEPS):
@@ -60,7 +60,7 @@ def solve(task: str) -> Iterator[str]:
             if code is None:
                 return
             result = session.run(code, timeout=10)
-            # As a terminal would show it: output, then the value or the traceback.
+            # str(result) is what a terminal would show: output, then the value or the traceback.
             messages.append({"role": "user", "content": f"[{result.status}]\n{result}"})
             yield messages[-1]["content"]
     raise SystemExit(f"no answer in {MOST_STEPS} steps")

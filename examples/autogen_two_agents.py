@@ -1,7 +1,7 @@
 """Two agents of AutoGen: one writes code, the other runs it in a jail.
 
-The only line that differs from AutoGen's own example is the import of the executor. The model follows a script, so that
-this runs anywhere; put your model client in its place. Needs cella[autogen], autogen-agentchat and autogen-ext.
+Only the import of the executor differs from AutoGen's own example. The model follows a script, so that the example runs
+anywhere; use your model client instead. Needs cella[autogen], autogen-agentchat and autogen-ext.
 
     python examples/autogen_two_agents.py
 """
@@ -40,7 +40,7 @@ open('oldest.txt', 'w').write(oldest['name'])
 
 
 def approve(request: ApprovalRequest) -> ApprovalResponse:
-    """Where you could ask somebody. What the code can do is bounded by the jail."""
+    """You could ask a user here. The jail bounds what the code can do."""
     return ApprovalResponse(approved=True, reason="it runs in a jail")
 
 

@@ -1,7 +1,7 @@
-"""Evaluate 200 programs of a model against their expected output, each in a jail of its own.
+"""Evaluate 200 programs of a model against their expected output, each in its own jail.
 
-Beside it, for comparison, AutoGen's own local executor runs the same programs one by one, without any jail (needs
-autogen-ext; else that row is left out).
+For comparison, AutoGen's local executor runs the same programs one by one without a jail (needs autogen-ext; otherwise
+that row is omitted).
 
     python examples/batch_evaluation.py [NUMBER OF PROGRAMS]
 """
@@ -19,14 +19,14 @@ from collections.abc import Awaitable, Callable
 
 import cella
 
-# What models import, whether they need it or not. Here it is imported once, before the first jail.
+# Modules that models often import. They are imported once, before the first jail starts.
 USUAL = ["collections", "dataclasses", "datetime", "itertools", "json", "math", "random", "re", "statistics", "typing"]
 WARM = cella.SandboxExecutor(preload=USUAL)
 HEAD = f"import {', '.join(USUAL)}\n"
 
 
 def programs(count: int) -> list[dict[str, str]]:
-    """What a model may have written: most of it right, some wrong, some broken."""
+    """Programs as a model might write them: most correct, some with wrong output, some that fail."""
     made = []
     for number in range(count):
         line, expected = f"print(math.comb({number}, 2))", f"{math.comb(number, 2)}\n"
@@ -39,7 +39,7 @@ def programs(count: int) -> list[dict[str, str]]:
 
 
 async def with_cella(wanted: list[dict[str, str]]) -> Counter[str]:
-    # More than there are processors: while one jail is taken down, another one can work.
+    # More than the number of processors: while one jail is removed, another one can run.
     items = await cella.run_batch(wanted, concurrency=8, executor=WARM)
     return Counter("passed" if item.passed else item.result.status if item.result else "not run" for item in items)
 
@@ -72,7 +72,7 @@ async def measure(name: str, run: Callable[[list[dict[str, str]]], Awaitable[Cou
 
 
 async def main(count: int) -> None:
-    # The first use starts the private server and a warm interpreter; AutoGen's has no start of its own.
+    # The first use starts the private server and a warm interpreter. Keep that out of the measurement.
     await cella.run_batch(["pass"], executor=WARM, progress=False)
     ours = await measure("Cella, each in a jail of its own", with_cella, count)
     try:

@@ -1,7 +1,7 @@
-"""Analyse a table in a jail and bring a plot back.
+"""Analyse a table in a jail and save its plot.
 
-The code runs in a session: what one step has loaded, the next one uses. Pictures need no file and no `plt.show()`.
-Needs pandas and matplotlib in the Python that runs this.
+The code runs in a session, so a step can use variables of earlier steps. Figures are returned without a file and
+without `plt.show()`. Needs pandas and matplotlib in the Python that runs this example.
 
     python examples/data_analysis.py [DIRECTORY FOR THE PLOT]
 """
@@ -36,7 +36,7 @@ plt.tight_layout()
 
 
 def table() -> str:
-    """A year of sales, best in summer."""
+    """A year of sales with a maximum in summer."""
     lines = ["day,amount"]
     for day in range(365):
         month, date = divmod(day, 31)
@@ -46,7 +46,7 @@ def table() -> str:
 
 
 async def analyse(directory: str) -> list[str]:
-    """The files of the plots."""
+    """The paths of the saved plots."""
     images = []
     async with cella.Session(cella.SandboxExecutor(memory_limit="1g", preload=["pandas"])) as session:
         await session.upload("sales.csv", table())

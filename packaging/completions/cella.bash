@@ -4,7 +4,7 @@ _cella() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command='' words='' i
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
-    if [[ ${COMP_WORDS[i]} == -- ]]; then  # what follows belongs to the program
+    if [[ ${COMP_WORDS[i]} == -- ]]; then  # the rest are arguments of the program
       compopt -o default
       return
     fi
@@ -12,8 +12,9 @@ _cella() {
   done
 
   case $command in
-    '') words='run repl serve session token doctor bench version --help --version' ;;
+    '') words='run repl serve session token env doctor bench kernels version --help --version' ;;
     doctor) words='--json --help' ;;
+    kernels) words='--python --venv --json --help' ;;
     bench) words='--json --svg --runs --python --image --only --live --help' ;;
     token)
       if [[ $prev == --file || $prev == --config ]]; then
@@ -32,23 +33,26 @@ _cella() {
           ;;
         --log-level) words='error warning info debug' ;;
       esac
-      words=${words:-'--listen --config --state-dir --token-file --tls-certificate --tls-key --log-level --exit-with --no-auth
+      words=${words:-'--listen --config --state-dir --token-file --tls-certificate --tls-key --log-level --exit-with --token-fd --no-auth --insecure-http
         --check-config --help'}
       ;;
-    session) words='new ls run rm files get put cancel --url --code --lang --timeout --json --help' ;;
+    session) words='new ls run runs rm files get put cancel --url --code --lang --timeout --json --help' ;;
+    env) words='create ls show rm gc --python --with --requirements --preload --replace --refresh --lock --unused --json --help' ;;
     version) words='--help' ;;
     run | repl)
       case $prev in
         --lang) words='bash c cpp go java javascript lua perl php powershell python r ruby rust sh typescript' ;;
-        --executor) words='sandbox local subprocess container inprocess' ;;
-        --network) words='none host' ;;
+        --executor) words='sandbox local container' ;;
+        --pull) words='missing never' ;;
+        --mode) words='session command' ;;
+        --network) words='none host bridge' ;;
         --checkpoint) words='auto always off' ;;
         --workdir | --out | --venv | --rootfs | --images)
           compopt -o filenames
           mapfile -t COMPREPLY < <(compgen -d -- "$cur")
           return
           ;;
-        --file | --mount | --python)
+        --file | --mount | --python | --requirements | --config)
           compopt -o filenames
           mapfile -t COMPREPLY < <(compgen -f -- "$cur")
           return
@@ -63,7 +67,7 @@ _cella() {
           return
           ;;
         -c | --timeout | --cpu-time | --memory | --cpus | --pids | --disk | --open-files | --output-limit | \
-          --code | --preload | --idle-timeout | --max-lifetime) return ;;
+          --code | --kernel | --with | --environment | --preload | --idle-timeout | --max-lifetime | --image | --container-name | --runtime | --engine) return ;;
       esac
       if [[ -z $words && $cur != -* && $command == run ]]; then
         compopt -o filenames
@@ -75,7 +79,8 @@ _cella() {
         own='--preload --checkpoint --idle-timeout --max-lifetime --images --no-history'
       fi
       words=${words:-"--lang --executor --timeout --cpu-time --memory --cpus --pids --disk --open-files --output-limit
-        --network --env --pass-env --inherit-env --mount --workdir --venv --python --rootfs
+        --network --env --pass-env --inherit-env --mount --workdir --venv --python --kernel --jail --config --rootfs
+        --with --requirements --environment --refresh --image --pull --mode --container-name --runtime --engine
         --best-effort --json --help $own"}
       ;;
   esac
