@@ -21,7 +21,7 @@ size_t SizeOf(const zmtp::Message& message) {
 
 }  // namespace
 
-Client::Client(async::Loop& loop, async::BlockingPool& pool, const Connection& connection, Options options,
+Client::Client(async::Loop& loop, async::BlockingPool& pool, const Connection& connection, const Options& options,
                std::function<void()> on_arrival)
     : pool_(pool),
       signer_(connection.key, options.session, "cella"),

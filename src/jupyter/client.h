@@ -25,7 +25,7 @@ class Client {
     StoreBounds iopub = {};
   };
   // `on_arrival` is called when something came, or a channel was refused. The pool outlives the client.
-  Client(async::Loop& loop, async::BlockingPool& pool, const Connection& connection, Options options,
+  Client(async::Loop& loop, async::BlockingPool& pool, const Connection& connection, const Options& options,
          std::function<void()> on_arrival);
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;

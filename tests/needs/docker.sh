@@ -21,7 +21,10 @@ make_files() {
   flock "$lock"
   if [[ ! -s $files ]]; then
     command -v mmdebstrap >/dev/null || return 1
-    mmdebstrap --quiet --variant=minbase --include=python3,procps --dpkgopt='path-exclude=/usr/share/doc/*' \
+    # Mounts of root's that other tests must not see come and go in a namespace of their own.
+    own=()
+    if ((EUID == 0)); then own=(unshare --mount --propagation private); fi
+    "${own[@]}" mmdebstrap --quiet --variant=minbase --include=python3,procps --dpkgopt='path-exclude=/usr/share/doc/*' \
       --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/man/*' bookworm "$files.new.tar" \
       >&2 </dev/null && mv "$files.new.tar" "$files"
   fi
