@@ -6,7 +6,7 @@ cella=$1
 completions="$(dirname "${BASH_SOURCE[0]}")/../packaging/completions"
 
 wanted=$(for command in '' run repl serve session 'session new' 'session ls' 'session run' 'session get' token 'token new' 'token ls' \
-  'token rm' env 'env create' 'env ls' 'env show' 'env rm' 'env gc' doctor bench kernels version; do
+  'token rm' env 'env create' 'env ls' 'env show' 'env rm' 'env gc' workflows 'workflows ls' 'workflows show' 'workflows approve' doctor bench kernels version; do
   # shellcheck disable=SC2086  # no command is no word, and one below another is two
   "$cella" $command --help
 done | grep -oE -- '(^|[ ,[(|])--[a-z][a-z-]+' | grep -oE -- '--.*' | sort -u)

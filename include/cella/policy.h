@@ -108,6 +108,7 @@ struct SessionSpec {
   std::chrono::nanoseconds max_lifetime = std::chrono::hours(24);
   std::vector<std::string> deps{};  // requirements that `sync` installs
   bool runtime_deps = true;         // the session may add and remove packages
+  std::string storage{};            // a directory of artifacts and workflows; empty: none
   std::string name{};               // empty: none
   std::map<std::string, std::string> labels{};
 };

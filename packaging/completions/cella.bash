@@ -12,7 +12,7 @@ _cella() {
   done
 
   case $command in
-    '') words='run repl serve session token env doctor bench kernels version --help --version' ;;
+    '') words='run repl serve session token env workflows doctor bench kernels version --help --version' ;;
     doctor) words='--json --help' ;;
     kernels) words='--python --venv --json --help' ;;
     bench) words='--json --svg --runs --python --image --only --live --help' ;;
@@ -37,6 +37,7 @@ _cella() {
         --check-config --help'}
       ;;
     session) words='new ls run runs rm files get put cancel --url --code --lang --timeout --json --help' ;;
+    workflows) words='ls show approve --storage --hash --json --help' ;;
     env) words='create ls show rm gc --python --with --requirements --preload --replace --refresh --lock --unused --json --help' ;;
     version) words='--help' ;;
     run | repl)
@@ -47,7 +48,7 @@ _cella() {
         --mode) words='session command' ;;
         --network) words='none host bridge' ;;
         --checkpoint) words='auto always off' ;;
-        --workdir | --out | --venv | --rootfs | --images)
+        --workdir | --storage | --out | --venv | --rootfs | --images)
           compopt -o filenames
           mapfile -t COMPREPLY < <(compgen -d -- "$cur")
           return
@@ -79,7 +80,7 @@ _cella() {
         own='--preload --checkpoint --idle-timeout --max-lifetime --images --no-history'
       fi
       words=${words:-"--lang --executor --timeout --cpu-time --memory --cpus --pids --disk --open-files --output-limit
-        --network --env --pass-env --inherit-env --mount --workdir --venv --python --kernel --jail --config --rootfs
+        --network --env --pass-env --inherit-env --mount --workdir --storage --venv --python --kernel --jail --config --rootfs
         --with --requirements --environment --refresh --image --pull --mode --container-name --runtime --engine
         --best-effort --json --help $own"}
       ;;

@@ -18,6 +18,7 @@
 #include "cli/serve_command.h"
 #include "cli/session_command.h"
 #include "cli/token_command.h"
+#include "cli/workflows_command.h"
 
 namespace {
 
@@ -81,6 +82,9 @@ int Main(int argc, char** argv) {
   cella::cli::KernelsOptions kernels_options;
   CLI::App* kernels = app.add_subcommand("kernels", "List the installed Jupyter kernels");
   cella::cli::DeclareKernelsOptions(*kernels, &kernels_options);
+  cella::cli::WorkflowsOptions workflows_options;
+  CLI::App* workflows = app.add_subcommand("workflows", "List, show and approve the workflows of a storage");
+  cella::cli::DeclareWorkflowsOptions(*workflows, &workflows_options);
   CLI::App* version = app.add_subcommand("version", "Print the version");
 
   std::ranges::reverse(arguments);  // the order that CLI11 wants
@@ -104,6 +108,7 @@ int Main(int argc, char** argv) {
   if (repl->parsed()) return cella::cli::ReplCommand(repl_options);
   if (env->parsed()) return cella::cli::EnvCommand(env_options);
   if (kernels->parsed()) return cella::cli::KernelsCommand(kernels_options);
+  if (workflows->parsed()) return cella::cli::WorkflowsCommand(workflows_options);
   if (token->parsed()) return cella::cli::TokenCommand(token_options);
   return cella::cli::RunCommand(run_options);
 }

@@ -10,6 +10,7 @@
 #include "language/host_path.h"
 #include "policy/describe.h"
 #include "policy/read.h"
+#include "storage/service.h"
 
 namespace cella::cli {
 namespace {
@@ -62,6 +63,18 @@ Paths RealGuestWritable(const Policy& policy) {
     if (realpath(path.c_str(), real.data()) != nullptr) paths.emplace_back(real.data());
   }
   return paths;
+}
+
+// It need not be there yet.
+Status ResolveStorage(SessionSpec* spec) {
+  const Paths writable = IsConfined(*spec) ? RealGuestWritable(spec->policy) : Paths();
+  auto path = language::ResolveHostDirectoryForCreation(spec->storage, writable);
+  if (!path) return std::unexpected(std::move(path.error()).WithContext("--storage"));
+  if (std::string why = storage::WhyWritable(*path, writable); !why.empty()) {
+    return Err(ErrorCode::kPermission, "--storage: {}", why);
+  }
+  spec->storage = std::move(*path);
+  return {};
 }
 
 }  // namespace
@@ -140,6 +153,7 @@ Result<ParsedPolicy> ParsePolicy(const TypedKeys& typed) {
   if (policy.network == Network::kBridge && executor != ExecutorKind::kContainer) {
     return Err(ErrorCode::kInvalid, "--network bridge is for --executor container");
   }
+  if (parsed.given.Has("storage")) TRY_VOID(ResolveStorage(&parsed.spec));
   const bool confined = IsConfined(parsed.spec);
   if (confined && policy.inherit_env) {
     return Err(ErrorCode::kInvalid, "--inherit-env is for executors without a jail; name variables with --pass-env");

@@ -13,6 +13,7 @@
 #include "cli/repl/history_place.h"
 #include "cli/repl/interactive.h"
 #include "cli/repl/piped_cell.h"
+#include "cli/storage_use.h"
 #include "engine/engine.h"
 #include "installer/session_packages.h"
 #include "language/host_path.h"
@@ -118,7 +119,9 @@ int ReplCommand(const ReplOptions& options) {
   const SessionSpec& spec = policy->spec;
   const bool takes_packages = spec.executor == ExecutorKind::kSandbox && spec.policy.rootfs.empty();
   installer::PackageService service(loop, {.state_dir = {}, .of_the_user = true, .rules = {}});
-  auto packages = std::make_shared<installer::SessionPackages>(service, spec.policy, std::vector<std::string>{}, true);
+  auto requirements = RequirementsOf(spec.storage);
+  if (!requirements) return Fail(requirements.error());
+  auto packages = std::make_shared<installer::SessionPackages>(service, spec.policy, std::move(*requirements), true);
   if (takes_packages) session_options.spaces[run::kPackagesSpace] = packages;
   auto engine = engine::MakeEngine(loop, spec.executor, {.layers = service.layers(), .opened = used->opened});
   if (!engine) return Fail(engine.error());
@@ -128,14 +131,19 @@ int ReplCommand(const ReplOptions& options) {
     return Fail(Error{ErrorCode::kUnsupported,
                       "lines cannot be edited on this terminal (TERM): pipe code in, or use --json", 0});
   }
+  StorageUse storage;
   auto main = [&]() -> async::Task<int> {
+    auto stored = co_await storage.Open(loop, spec, &session_options.spaces);
+    if (!stored) co_return Fail(stored.error());
     auto session = co_await session::Session::Open(loop, *(*engine)->executor, std::move(session_options));
     if (!session) co_return Fail(session.error());
+    storage.Attach(**session);
     packages->Attach([&](std::string directory) { return (*session)->UsePackages(std::move(directory)); });
     if (takes_packages) interactive->packages = packages.get();
     int status = co_await Converse(loop, **session, **engine, options, *policy, std::move(*interactive));
     packages->Stop();
     co_await (*session)->Close();
+    storage.Detach();
     co_await packages->Close();
     co_await service.Close();
     co_return status;

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "cli/output_sinks.h"
 #include "cli/run_notes.h"
+#include "cli/storage_use.h"
 #include "engine/engine.h"
 #include "session/fold.h"
 #include "session/json.h"
@@ -123,8 +124,11 @@ class Runner {
     shape.tap = [this](Stream stream, std::string_view bytes) { notes_.See(stream, bytes); };
     const bool caps = run_.rendering != Rendering::kPlain || run_.cap_plain_output;
     if (caps) shape.cap = run_.spec.policy.limits.output.value;
+    auto stored = co_await storage_.Open(loop_, run_.spec, &options.spaces);
+    if (!stored) co_return std::unexpected(std::move(stored.error()));
     auto session = co_await session::Session::Open(loop_, executor, std::move(options), &run_.run, stop_.token());
     if (!session) co_return std::unexpected(std::move(session.error()));
+    storage_.Attach(**session);
     auto submitted = (*session)->Submit(std::move(run_.run), sink, std::move(shape));
     Result<RunResult> result = Err(ErrorCode::kInternal, "nothing ran");
     if (submitted) {
@@ -141,6 +145,7 @@ class Runner {
       result = std::unexpected(std::move(submitted.error()));
     }
     co_await (*session)->Close();
+    storage_.Detach();
     co_return result;
   }
 
@@ -182,6 +187,7 @@ class Runner {
   std::string run_id_;
   NdjsonSink ndjson_;
   run::StopSource stop_;
+  StorageUse storage_;
   RunNotes notes_;
   bool tells_discarded_ = false;
   std::string discarded_;

@@ -44,6 +44,9 @@ Result<SessionRequest> ReadSessionRequest(std::string_view policy) {
                "deps and allow_runtime_deps are not available in the library: make an environment with 'cella env "
                "create' and name it as venv");
   }
+  if (asked->given.Has("storage")) {
+    return Err(ErrorCode::kUnsupported, "storage is not available in the library: use a server");
+  }
   if (asked->given.Has("name") || asked->given.Has("labels")) {
     return Err(ErrorCode::kInvalid, "name and labels are for sessions of a server, which finds them again by these");
   }

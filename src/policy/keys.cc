@@ -190,6 +190,16 @@ constexpr Key kKeys[] = {
      .executors = kLayered,
      .python = "allow_runtime_deps"},
 
+    {.name = "storage",
+     .kind = Kind::kText,
+     .field = CELLA_AT(storage),
+     .help = "Artifacts and workflows that outlive the session: a directory; on a server a name.",
+     .empty = "none",
+     .ask = Ask::kAllowed,
+     .scope = Scope::kOutside,
+     .commands = Commands::kAll,
+     .option = "--storage"},
+
     {.name = "kernel",
      .kind = Kind::kName,
      .field = CELLA_AT(policy.kernel),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/sha256.h"
 #include "language/host_path.h"
 #include "language/python_search.h"
 #include "language/visible.h"
@@ -10,6 +11,7 @@
 #include "policy/read.h"
 #include "server/container_admission.h"
 #include "server/json_input.h"
+#include "storage/service.h"
 
 namespace cella::server {
 namespace {
@@ -31,6 +33,7 @@ class Admission {
     TRY_VOID(Network());
     TRY_VOID(Mounts());
     TRY_VOID(Python());
+    TRY_VOID(Storage());
     Variables();
     if (spec_.executor == ExecutorKind::kContainer) {
       spec_.preload.clear();  // of other executors
@@ -190,6 +193,34 @@ class Admission {
     if (!allowed || language::LiesBelowAny(path, config_.allow.mounts)) return NotAllowed("python", python);
     policy.venv.clear();
     policy.python = std::move(path);
+    return {};
+  }
+
+  Done Storage() {
+    const std::string& wanted = request_.spec.storage;
+    if (wanted.empty()) return {};
+    if (config_.allow.whole_machine) {
+      if (!wanted.starts_with('/')) {
+        return Invalid(fmt::format("storage: '{}' is not an absolute path", policy::Shown(wanted)));
+      }
+      auto real = language::ResolveHostDirectoryForCreation(wanted, GuestWritable(spec_.policy));
+      if (!real) return Invalid("storage: " + real.error().message);
+      spec_.storage = std::move(*real);
+    } else {
+      if (config_.storage.directory.empty()) {
+        return Forbidden("storage: this server has no storages for its clients", kAskOperator);
+      }
+      if (!policy::IsName(wanted)) {
+        return Invalid(fmt::format("storage: '{}' is not a name: letters, digits, '.', '_' and '-', at most 64",
+                                   policy::Shown(wanted)));
+      }
+      const std::string client(client_);
+      const std::string owner = policy::IsName(client) ? client : "client-" + Sha256Hex(client).substr(0, 32);
+      spec_.storage = fmt::format("{}/{}/{}", config_.storage.directory, owner, wanted);
+    }
+    if (std::string why = storage::WhyWritable(spec_.storage, GuestWritable(spec_.policy)); !why.empty()) {
+      return Forbidden("storage: " + why);
+    }
     return {};
   }
 

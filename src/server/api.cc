@@ -32,6 +32,7 @@ Api::Api(Hub& hub, const Clients& clients, HostRules rules) : hub_(hub), clients
   AddDepsOperations(hub, &router_);
   AddChannelOperations(hub, &router_);
   AddFileOperations(hub, &router_);
+  AddStorageOperations(hub, &router_);
   AddOneShotOperations(hub, &router_);
   AddServerOperations(hub, &router_);
 }
@@ -39,7 +40,7 @@ Api::Api(Hub& hub, const Clients& clients, HostRules rules) : hub_(hub), clients
 bool Api::AcceptsEscapedSlash(const http::Request& request) const {
   // Names of files may hold what they like; they are read as one relative path and checked as such.
   const auto segments = request.segments();
-  return segments.size() > 4 && segments[1] == "sessions" && segments[3] == "files";
+  return segments.size() > 4 && segments[1] == "sessions" && (segments[3] == "files" || segments[3] == "artifacts");
 }
 
 async::Task<void> Api::Handle(http::Exchange& plain) {

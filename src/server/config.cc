@@ -66,11 +66,10 @@ Status CheckOrigins(const Config& config) {
 // What guests may write to must hold nothing that the server believes.
 Status CheckAllowedDirectories(const Config& config) {
   const auto& server = config.server;
-  std::vector<std::pair<const char*, std::string>> ours = {{"server.state_dir", server.state_dir},
-                                                           {"server.runtime_dir", server.runtime_dir},
-                                                           {"server.token_file", server.token_file},
-                                                           {"server.tls_certificate", server.tls_certificate},
-                                                           {"server.tls_key", server.tls_key}};
+  std::vector<std::pair<const char*, std::string>> ours = {
+      {"server.state_dir", server.state_dir},   {"server.runtime_dir", server.runtime_dir},
+      {"server.token_file", server.token_file}, {"server.tls_certificate", server.tls_certificate},
+      {"server.tls_key", server.tls_key},       {"storage.directory", config.storage.directory}};
   if (auto installation = engine::FindInstallation()) {
     for (const std::string& path : {installation->launcher, installation->languages, installation->runners}) {
       ours.emplace_back("programs of cella", path);
@@ -94,6 +93,11 @@ Status CheckAllowedDirectories(const Config& config) {
       }
       return Err(ErrorCode::kInvalid, "allow.mounts: '{}' contains {} ('{}'), which guests must not reach", allowed,
                  key, path);
+    }
+    if (const std::vector<std::string> storage = {config.storage.directory};
+        !storage.front().empty() && language::LiesBelowAny(allowed, storage)) {
+      return Err(ErrorCode::kInvalid, "allow.mounts: '{}' lies in storage.directory, which guests must not reach",
+                 allowed);
     }
     // The server runs an interpreter to ask it about itself.
     for (const std::string& python : config.allow.pythons) {

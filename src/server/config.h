@@ -75,6 +75,13 @@ struct Config {
     bool whole_machine = false;
   } allow;
 
+  struct Storage {
+    std::string directory;  // empty: clients have no storages
+    uint64_t max_bytes = uint64_t{1} << 30;
+    uint64_t max_files = 10'000;
+    uint64_t max_storages = 16;
+  } storage;
+
   struct Packages {
     std::vector<std::string> allow;  // empty: all
     std::vector<std::string> deny;

@@ -14,6 +14,7 @@ constexpr ConfigSection kSections[] = {
     {"policy.limits", "The limits of such a session."},
     {"allow", "What clients may ask for. Everything else is answered with 403."},
     {"container", "Sessions of the executor `container`, where `executors` of `[allow]` names it."},
+    {"storage", "What outlives the sessions of clients: each has its storages, in a directory of its own."},
     {"maxima",
      "The most that clients may ask for. A session that names no `limits.cpus` gets what is allowed of them."},
     {"quota",
@@ -163,6 +164,12 @@ const ConfigKey kOwnKeys[] = {
      "Every path and interpreter that the server's user could use itself. Only for a server whose clients are that "
      "user: one on Unix sockets alone.",
      {}},
+
+    {"storage", "directory", kPath, CELLA_AT(storage.directory),
+     "Where the storages of clients are, as `CLIENT/NAME`. Nothing that guests may write to.", "clients have none"},
+    {"storage", "max_bytes", kSize, CELLA_AT(storage.max_bytes), "Artifacts and workflows of one storage.", {}},
+    {"storage", "max_files", kCount, CELLA_AT(storage.max_files), "Artifacts and workflows of one storage.", {}},
+    {"storage", "max_storages", kCount, CELLA_AT(storage.max_storages), "Storages of one client.", {}},
 
     {"quota", "sessions", kCount, CELLA_AT(quota.sessions), "Sessions at once.", "not limited"},
     {"quota", "concurrent_runs", kCount, CELLA_AT(quota.concurrent_runs), "Runs at once.", "not limited"},

@@ -91,6 +91,11 @@ denied_packages = ["evil"]
 [container]
 engine = "unix:///run/engine.sock"
 image = "an/image:1"
+[storage]
+directory = "/srv/storages"
+max_bytes = "8g"
+max_files = 9
+max_storages = 10
 [maxima]
 memory = "2g"
 cpus = 2
@@ -195,7 +200,8 @@ TEST(ConfigReaderTest, ErrorsNamePositionAndReason) {
       {"[server]\nmax_bdy = 5", "cella.toml:2:1: unknown key 'max_bdy'; did you mean 'max_body'?"},
       {"[sever]\n", "cella.toml:1:2: unknown key 'sever'; did you mean 'server'?"},
       {"zebra = 1",
-       "unknown key 'zebra'; known are server, sessions, policy, allow, container, maxima, quota, retention, log"},
+       "unknown key 'zebra'; known are server, sessions, policy, allow, container, storage, maxima, quota, retention, "
+       "log"},
       {"server = 1", "cella.toml:1:10: 'server' is a section"},
       {"[policy]\nlimits = 1", "'limits' is a section: write [policy.limits]"},
       {"[policy]\nlimit.memory = 1", "unknown key 'limit'; did you mean 'limits'?"},

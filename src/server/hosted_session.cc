@@ -24,7 +24,8 @@ std::string At(std::chrono::system_clock::time_point time) {
 
 HostedSession::HostedSession(Hub& hub, SessionSpec spec, std::string owner, Quota::Share share,
                              std::unique_ptr<session::Session> session,
-                             std::shared_ptr<installer::SessionPackages> packages, std::shared_ptr<SessionTools> tools)
+                             std::shared_ptr<installer::SessionPackages> packages, std::shared_ptr<SessionTools> tools,
+                             std::shared_ptr<storage::SessionStorage> storage)
     : hub_(hub),
       spec_(std::move(spec)),
       owner_(std::move(owner)),
@@ -32,9 +33,11 @@ HostedSession::HostedSession(Hub& hub, SessionSpec spec, std::string owner, Quot
       session_(std::move(session)),
       packages_(std::move(packages)),
       tools_(std::move(tools)),
+      storage_(std::move(storage)),
       tasks_(hub.loop),
       gone_(hub.loop) {
   packages_->Attach([this](std::string directory) { return session_->UsePackages(std::move(directory)); });
+  if (storage_) storage_->workspace = [this] { return session_->workspace(); };
   if (tools_) tools_->Attach([this] { return session_->current() ? session_->current()->id() : std::string(); });
 }
 
@@ -113,6 +116,7 @@ void HostedSession::Stop(std::string because) { session_->Stop(std::move(because
 async::Task<void> HostedSession::Finish() {
   packages_->Stop();
   (void)co_await async::Caught(session_->Close());
+  if (storage_) storage_->workspace = nullptr;
   co_await packages_->Close();
   hub_.registry.Hasten();  // our last runs wait there for company
   (void)co_await async::Caught(tasks_.Join());

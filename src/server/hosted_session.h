@@ -22,6 +22,7 @@
 #include "server/quota.h"
 #include "server/session_tools.h"
 #include "session/session.h"
+#include "storage/spaces.h"
 
 namespace cella::server {
 
@@ -32,7 +33,7 @@ class HostedSession {
  public:
   HostedSession(Hub& hub, SessionSpec spec, std::string owner, Quota::Share share,
                 std::unique_ptr<session::Session> session, std::shared_ptr<installer::SessionPackages> packages,
-                std::shared_ptr<SessionTools> tools);
+                std::shared_ptr<SessionTools> tools, std::shared_ptr<storage::SessionStorage> storage);
 
   const std::string& id() const { return session_->id(); }
   const std::string& owner() const { return owner_; }
@@ -60,6 +61,8 @@ class HostedSession {
   installer::SessionPackages& packages() { return *packages_; }
   // Functions of its client; null where code cannot call the host.
   SessionTools* tools() const { return tools_.get(); }
+  // Null: it has none.
+  const std::shared_ptr<storage::SessionStorage>& storage() const { return storage_; }
 
   // For the service that runs code (run_service.h).
   void Keep(const std::shared_ptr<HostedRun>& run);
@@ -93,6 +96,7 @@ class HostedSession {
   uint64_t last_listener_ = 0;
   std::shared_ptr<installer::SessionPackages> packages_;
   std::shared_ptr<SessionTools> tools_;
+  std::shared_ptr<storage::SessionStorage> storage_;
   bool lost_ = false;
   Status ended_;
   async::TaskGroup tasks_;

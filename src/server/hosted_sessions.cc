@@ -10,6 +10,7 @@
 #include "server/answer.h"
 #include "server/log.h"
 #include "server/metrics.h"
+#include "server/storage_of_session.h"
 
 namespace cella::server {
 namespace {
@@ -38,6 +39,10 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   ScopeExit opened([this] { --opening_; });
   const async::TimePoint start = async::Clock::now();
 
+  auto storage = co_await OpenStorage(hub, spec);
+  if (!storage) co_return std::unexpected(std::move(storage.error()));
+  spec.deps.insert(spec.deps.end(), storage->requirements.begin(), storage->requirements.end());
+
   session::SessionOptions options;
   options.guest = spec;
   auto packages = std::make_shared<installer::SessionPackages>(hub.packages, spec.policy, spec.deps, spec.runtime_deps);
@@ -46,6 +51,7 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   if (spec.executor == ExecutorKind::kSandbox) {
     tools = std::make_shared<SessionTools>(hub.loop);
     options.spaces[SessionTools::kSpace] = tools;
+    if (storage->session) storage::AddSpaces(storage->session, &options.spaces);
   }
   options.queue = hub.config.sessions.max_queued_runs + 1;
   options.max_cpu_time = hub.config.maxima.policy.limits.cpu_time.value;
@@ -60,7 +66,7 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   row.labels = LabelsOf(spec);
   row.executor = ToString(spec.executor);
   auto hosted = std::make_shared<HostedSession>(hub, std::move(spec), owner, std::move(*share), std::move(*session),
-                                                std::move(packages), std::move(tools));
+                                                std::move(packages), std::move(tools), std::move(storage->session));
   auto stored = co_await hub.registry.SessionOpened(std::move(row));
   if (!stored || closing_) {
     hosted->Stop("it could not be kept");

@@ -20,6 +20,9 @@ class PackageService;
 namespace cella::registry {
 class Registry;
 }
+namespace cella::storage {
+class Service;
+}
 
 namespace cella::server {
 
@@ -48,6 +51,7 @@ struct Hub {
   HostedSessions& sessions;
   async::BlockingPool& work;  // reads large bodies and renders large results: nothing that waits
   installer::PackageService& packages;
+  storage::Service& storages;
   std::function<size_t()> connections;  // that are open
   bool draining = false;
 

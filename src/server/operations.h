@@ -27,6 +27,7 @@ void AddGuestOperations(Hub& hub, Router* router);  // interrupt, reset, input, 
 void AddDepsOperations(Hub& hub, Router* router);   // packages of a session
 void AddChannelOperations(Hub& hub, Router* router);
 void AddFileOperations(Hub& hub, Router* router);
+void AddStorageOperations(Hub& hub, Router* router);  // artifacts, workflows
 void AddOneShotOperations(Hub& hub, Router* router);  // run, batch
 void AddServerOperations(Hub& hub, Router* router);   // health, metrics, openapi.json
 

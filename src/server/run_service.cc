@@ -13,6 +13,7 @@
 #include "server/metrics.h"
 #include "server/quota.h"
 #include "server/run_record.h"
+#include "server/storage_of_session.h"
 #include "session/fold.h"
 #include "session/rejected.h"
 #include "session/session.h"
@@ -198,6 +199,8 @@ async::Task<Answer<RunResult>> RunAlone(Hub& hub, std::string client, const Sess
   if (!run_share) co_return std::unexpected(std::move(run_share.error()));
   auto session_share = hub.quota.TakeSession(client, spec.policy.limits.memory.value);
   if (!session_share) co_return std::unexpected(std::move(session_share.error()));
+  auto storage = co_await OpenStorage(hub, spec);
+  if (!storage) co_return std::unexpected(std::move(storage.error()));
   run.id = session::NewRunId();
   registry::NewRun row = RowOf(run, "", client, hash, {});
   const std::string id = run.id;
@@ -210,6 +213,7 @@ async::Task<Answer<RunResult>> RunAlone(Hub& hub, std::string client, const Sess
   session::SessionOptions options;
   options.guest = spec;
   options.guest.checkpoint = CheckpointMode::kOff;
+  if (storage->session) storage::AddSpaces(storage->session, &options.spaces);
   options.max_cpu_time = hub.config.maxima.policy.limits.cpu_time.value;
   // The jail is for this run alone.
   Limits& limits = options.guest.policy.limits;
@@ -224,6 +228,7 @@ async::Task<Answer<RunResult>> RunAlone(Hub& hub, std::string client, const Sess
     result.id = id;
     result.outcome = session::Rejected(session.error());
   } else {
+    if (storage->session) storage->session->workspace = [&] { return (*session)->workspace(); };
     auto submitted = (*session)->Submit(std::move(run));
     if (submitted) {
       const auto& alone = *submitted;
@@ -239,6 +244,7 @@ async::Task<Answer<RunResult>> RunAlone(Hub& hub, std::string client, const Sess
       result.id = id;
       result.outcome = session::Rejected(submitted.error());
     }
+    if (storage->session) storage->session->workspace = nullptr;
     // The answer does not wait for the tear-down.
     hub.sessions.Retire(std::move(*session), std::move(*session_share));
   }

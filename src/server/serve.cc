@@ -16,6 +16,7 @@
 #include "async/task_group.h"
 #include "base/scope_exit.h"
 #include "engine/engine.h"
+#include "engine/source_check.h"
 #include "http/listener.h"
 #include "http/server.h"
 #include "installer/session_packages.h"
@@ -31,6 +32,7 @@
 #include "server/quota.h"
 #include "server/state_directory.h"
 #include "session/fold.h"
+#include "storage/service.h"
 
 namespace cella::server {
 namespace {
@@ -111,7 +113,8 @@ Status CheckListener(const http::Listener& listener, const Config& config, const
 }
 
 // The server's own, wherever the operator put it.
-std::vector<confine::GuardedPath> GuardedOf(const Config::Server& server) {
+std::vector<confine::GuardedPath> GuardedOf(const Config& config) {
+  const Config::Server& server = config.server;
   using Kind = confine::GuardedPath::Kind;
   std::vector<confine::GuardedPath> guarded;
   auto add = [&](const char* what, const std::string& path) {
@@ -121,6 +124,7 @@ std::vector<confine::GuardedPath> GuardedOf(const Config::Server& server) {
   add("the runtime directory of this server", server.runtime_dir);
   add("the tokens of this server", server.token_file);
   add("the TLS key of this server", server.tls_key);
+  add("the storages of this server", config.storage.directory);
   for (const std::string& text : server.listen) {
     if (auto address = ParseListenAddress(text)) add("the socket of this server", address->path);
   }
@@ -152,6 +156,9 @@ class Serving {
                          .of_the_user = config_.allow.whole_machine,
                          .rules = {config_.packages.allow, config_.packages.deny},
                          .guest_writable = config_.allow.mounts}),
+        storages_(loop, engine::MakeSourceCheck({.state_dir = config_.server.state_dir,
+                                                 .python = config_.defaults.policy.python,
+                                                 .guest_writable = config_.allow.mounts})),
         sessions_(loop),
         preparing_(loop) {}
 
@@ -206,6 +213,7 @@ class Serving {
 
   Status Prepare() {
     TRY_VOID(MakePrivateDirectory(config_.server.state_dir));
+    if (!config_.storage.directory.empty()) TRY_VOID(MakePrivateDirectory(config_.storage.directory));
     return MakePrivateDirectory(config_.server.state_dir + "/runs");
   }
 
@@ -244,8 +252,7 @@ class Serving {
         .jails = config_.sessions.pool_shells, .parked = config_.sessions.pool_parked, .forks_programs = true};
     for (ExecutorKind kind : config_.allow.executors) {
       // Guests on the host could run the host's programs themselves.
-      engine::EngineOptions options{
-          .pool = pool, .state_dir = config_.server.state_dir, .guarded = GuardedOf(config_.server)};
+      engine::EngineOptions options{.pool = pool, .state_dir = config_.server.state_dir, .guarded = GuardedOf(config_)};
       if (kind != ExecutorKind::kLocal) options.guest_writable = config_.allow.mounts;
       options.layers = packages_.layers();
       options.opened.readable = packages_.ready();
@@ -258,7 +265,7 @@ class Serving {
     Quota quota([this](std::string_view client) { return config_.QuotaOf(client); });
     Metrics metrics;
     async::BlockingPool work(loop_, {.threads = 2, .queue = 4096});
-    Hub hub{loop_, config_, engines_, *registry_, quota, metrics, log_, sessions_, work, packages_, {}};
+    Hub hub{loop_, config_, engines_, *registry_, quota, metrics, log_, sessions_, work, packages_, storages_, {}};
     using Demand = Clients::Demand;
     const Demand demand = options_.token_fd        ? Demand::kTokenAlways
                           : config_.server.no_auth ? Demand::kNoToken
@@ -365,6 +372,7 @@ class Serving {
   Engines engines_;
   std::unique_ptr<registry::Registry> registry_;
   installer::PackageService packages_;
+  storage::Service storages_;
   HostedSessions sessions_;
   async::TaskGroup preparing_;
 };

@@ -7,7 +7,7 @@ import json
 import pathlib
 import re
 
-SESSION_SETTINGS = ("memory", "timeout", "pids", "disk", "output", "checkpoint", "preload", "executors")
+SESSION_SETTINGS = ("memory", "timeout", "pids", "disk", "output", "checkpoint", "preload", "storage", "executors")
 STEP_SETTINGS = ("timeout", "stdin", "input", "reply", "when", "repeat")
 VERBS = ("is", "contains", "lacks", "matches", "has", "at least", "at most", "starts", "ends")
 

@@ -3,6 +3,8 @@
 A driver knows what its executor can do; a case that needs more does not apply to it.
 """
 
+import tempfile
+
 from support.cella import PYTHON
 from support.needs import require
 from support.repl import Repl
@@ -67,12 +69,16 @@ class CommandLine(Driver):
 
     def open(self, settings):
         flags = ["--executor", self.name, *self.more_flags]
+        storage = None
         for key, value in settings.items():
             if key == "preload":
                 flags += [word for module in value.split() for word in ("--preload", module)]
+            elif key == "storage":
+                storage = tempfile.TemporaryDirectory(prefix="cella-contract-")
+                flags += ["--storage", storage.name]
             elif key in self.FLAGS:
                 flags += [self.FLAGS[key], value]
-        return _Conversation(Repl(self._binary, *flags, env=self._environment, python=self.python()))
+        return _Conversation(Repl(self._binary, *flags, env=self._environment, python=self.python()), storage)
 
     def python(self):
         return PYTHON
@@ -150,8 +156,9 @@ class _Conversation(Session):
         "complete": "code", "inspect": "code", "is_complete": "code",
     }
 
-    def __init__(self, repl):
+    def __init__(self, repl, storage=None):
         self._repl = repl
+        self._storage = storage  # a directory that lasts as long as the session
 
     def run(self, code, *, language, timeout=None, stdin=None, input=False, replies=(), reactions=()):
         request = {"code": code, "language": language}
@@ -217,7 +224,7 @@ def command_line_drivers(binary, environment):
     return [
         Container("container", "session", CONTAINER | CELLS | TERMINAL, binary, environment),
         Container("container-command", "command", CONTAINER, binary, environment),
-        CommandLine("sandbox", EVERYWHERE | CELLS | TERMINAL | {"checkpoint", "jail", "deps"}, binary, environment),
+        CommandLine("sandbox", EVERYWHERE | CELLS | TERMINAL | {"checkpoint", "jail", "deps", "storage"}, binary, environment),
         CommandLine("local", EVERYWHERE, binary, environment),
         KernelCommandLine("subprocess", CELLS | TERMINAL, binary, environment),
         JailedKernelCommandLine("subprocess", CELLS | TERMINAL, binary, environment),

@@ -183,5 +183,19 @@ def install(names):
             from . import tools
 
             tools.install()
+        elif name == "artifacts":
+            from . import artifacts
+
+            artifacts.install()
+        elif name == "workflows":
+            from . import workflows
+
+            workflows.install()
         else:
             setattr(builtins, name, Namespace(name))
+
+
+def install_for_programs():
+    """In a program of the session, which was told in a variable what there is."""
+    wanted = os.environ.get("CELLA_SPACES", "").split(",")
+    install([name for name in wanted if name in ("tools", "artifacts", "workflows")])

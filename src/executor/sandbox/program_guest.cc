@@ -9,6 +9,7 @@
 #include "confine/isolation.h"
 #include "confine/jail_env_vars.h"
 #include "confine/root_tree.h"
+#include "executor/sandbox/session_plan.h"
 
 namespace cella::executor {
 namespace {
@@ -31,6 +32,7 @@ class SandboxProgramGuest : public confine::ProgramGuest, public run::CallSocket
   confine::EnvVars Variables(const language::Plan& plan) const override {
     confine::EnvVars variables = confine::JailEnvVars(plan);
     if (!spec_.spaces.empty()) variables.Set(run::kCallSocketVariable, jail::kCallSocket);
+    ShowNames(spec_.spaces, &variables);
     return variables;
   }
 
@@ -63,6 +65,7 @@ async::Task<Status> SandboxProgramGuest::Build(const RunSpec& only, std::string 
   builder.SetHostname("cella");
   CO_TRY_VOID(confine::DescribeRootTree(*plan_, policy, &builder));
   CO_TRY_VOID(confine::AddPolicyMounts(policy, &builder));
+  if (!spec_.spaces.empty()) CO_TRY_VOID(builder.AddMount(context_.runners, confine::kRunnersInside, 0));
 
   CO_TRY(cgroup_, context_.MakeCgroup(limits_.cgroup));
   CO_TRY_VOID(launch.Build(builder, cgroup_));

@@ -63,6 +63,7 @@ SandboxGuest::SandboxGuest(confine::LaunchContext& context, std::shared_ptr<Warm
   confine::EnvVars environment = warm_->plan().EnvVarsFor(spec_.policy);
   if (!spec_.spaces.empty()) environment.Set(run::kCallSocketVariable, jail::kCallSocket);
   if (CanAddPackages()) ShowPackages("", &environment);
+  ShowNames(spec_.spaces, &environment);
   env_ = environment.variables();
   search_path_ = *environment.Find("PATH");
 }
@@ -231,6 +232,7 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginProgram(
     for (const auto& [name, value] : env_) env.Set(name, value);
   }
   if (CanAddPackages() || !packages_.empty()) ShowPackages(packages_, &env);
+  if (turn.run.as == RunAs::kProgram) ShowNames(spec_.spaces, &env);
   const bool forks = turn.run.as == RunAs::kProgram && WhyExec(spec_.policy, turn.run, plan, *warm_).empty();
   Result<std::unique_ptr<run::Execution>> execution = Err(ErrorCode::kInternal, "nothing was started");
   if (forks) {

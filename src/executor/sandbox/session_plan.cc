@@ -230,6 +230,12 @@ Result<SessionPlan> PlanSession(const confine::LaunchContext& context, const run
   return session;
 }
 
+void ShowNames(const std::vector<std::string>& spaces, confine::EnvVars* variables) {
+  if (std::ranges::find(spaces, "artifacts") == spaces.end()) return;
+  variables->Set("CELLA_SPACES", fmt::format("{}", fmt::join(spaces, ",")));
+  Prepend("PYTHONPATH", {std::string(confine::kRunnersInside) + "/names"}, variables);
+}
+
 std::string PlanKey(const run::GuestSpec& spec, const std::vector<confine::MountPoint>& points) {
   std::string text = KeyOf(spec, [](policy::Scope scope) { return scope == policy::Scope::kPlan; });
   auto add = [&text](std::string_view part) {

@@ -64,6 +64,9 @@ Result<SessionPlan> PlanSession(const confine::LaunchContext& context, const run
                                 uint32_t number);
 
 // The same for two requests whose sessions can share a plan and a zygote, unless the plan touches what they may write.
+// Of a session with a storage: Python programs have the names of its namespaces, as cells have them (runners/names).
+void ShowNames(const std::vector<std::string>& spaces, confine::EnvVars* variables);
+
 std::string PlanKey(const run::GuestSpec& spec, const std::vector<confine::MountPoint>& points);
 // The same for two requests whose sessions are interchangeable.
 std::string PoolKey(const run::GuestSpec& spec);

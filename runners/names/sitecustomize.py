@@ -1,0 +1,40 @@
+"""Gives a Python program of a session the names that its cells have (`artifacts`, `workflows`, `tools`).
+
+The directory of this file is in PYTHONPATH of sessions with a storage. A sitecustomize of the installation follows.
+"""
+
+import os
+import sys
+
+
+def _install(here):
+    runners = os.path.join(os.path.dirname(here), "python")
+    sys.path.append(runners)
+    try:
+        from cella_runner import calls
+
+        calls.install_for_programs()
+    finally:
+        sys.path.remove(runners)
+
+
+def _follow(here):
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    spec = PathFinder.find_spec("sitecustomize", [path for path in sys.path if os.path.abspath(path or ".") != here])
+    if spec is not None and spec.loader is not None:
+        module = module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+def _main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    if os.environ.get("CELLA_SPACES"):
+        _install(here)
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != here]
+    _follow(here)
+
+
+_main()
