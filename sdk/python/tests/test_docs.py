@@ -10,7 +10,11 @@ import pytest
 import cella
 from conftest import REPOSITORY
 
-NAMES = ("docs/python.md", "docs/executors.md", "docs/tools.md", "sdk/python/README.md", "README.md")
+NAMES = (
+    "docs/python.md", "docs/executors.md", "docs/tools.md", "docs/storage.md", "docs/from-py-code-mode.md",
+    "sdk/python/README.md", "README.md",
+)
+MAKE_FILES = ("storage.md", "from-py-code-mode.md")
 PAGES = [REPOSITORY / name for name in NAMES]
 KINDS = (cella.SandboxConfig, cella.LocalConfig, cella.InProcessConfig, cella.SubprocessConfig, cella.ContainerConfig)
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -25,7 +29,9 @@ async def run(code, names):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_snippets_print_the_documented_output(page, capsys):
+def test_snippets_print_the_documented_output(page, capsys, tmp_path, monkeypatch):
+    if page.name in MAKE_FILES:
+        monkeypatch.chdir(tmp_path)
     text = page.read_text()
     snippets = SNIPPET.findall(text)
     assert snippets and text.count("```python") == len(snippets)

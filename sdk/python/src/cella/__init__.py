@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     )
     from cella.errors import (
         ApiError,
+        ArtifactError,
+        ArtifactNotFoundError,
         AuthenticationError,
         CellaError,
         Conflict,
@@ -50,8 +52,10 @@ if TYPE_CHECKING:
         SessionClosed,
         TooLarge,
         Unsupported,
+        WorkflowError,
     )
     from cella.result import Event, FileChange, Output, Result, RunError, Text, Usage
+    from cella.storage import FileStorage
 
 _PLACES = {
     "cella._async.batch": ("BatchItem", "run_batch"),
@@ -64,23 +68,24 @@ _PLACES = {
         "SandboxExecutor", "SubprocessConfig", "SubprocessExecutor",
     ),
     "cella.errors": (
-        "ApiError", "AuthenticationError", "CellaError", "Conflict", "ConnectionFailed", "DepsDisabledError",
-        "DepsError", "ForkedError", "IncompatibleServer", "InvalidRequest", "NotAllowed", "NotFound",
-        "ProgramNotFound", "ProtocolError", "ServerBusy", "ServerDied", "ServerStartError", "SessionClosed",
-        "TooLarge", "Unsupported",
+        "ApiError", "ArtifactError", "ArtifactNotFoundError", "AuthenticationError", "CellaError", "Conflict",
+        "ConnectionFailed", "DepsDisabledError", "DepsError", "ForkedError", "IncompatibleServer", "InvalidRequest",
+        "NotAllowed", "NotFound", "ProgramNotFound", "ProtocolError", "ServerBusy", "ServerDied", "ServerStartError",
+        "SessionClosed", "TooLarge", "Unsupported", "WorkflowError",
     ),
     "cella.result": ("Event", "FileChange", "Output", "Result", "RunError", "Text", "Usage"),
+    "cella.storage": ("FileStorage",),
 }
 _WHERE = {name: module for module, names in _PLACES.items() for name in names}
 
 __all__ = [
-    "ApiError", "AuthenticationError", "BatchItem", "CellaError", "Client", "Conflict", "ConnectionFailed",
-    "ContainerConfig", "ContainerExecutor", "DepsDisabledError", "DepsError", "Event", "Executor", "FileChange",
-    "ForkedError", "InProcessConfig", "InProcessExecutor", "IncompatibleServer", "InvalidRequest", "LocalConfig",
-    "LocalExecutor", "Mount", "NotAllowed", "NotFound", "Output", "ProgramNotFound", "ProtocolError", "Result", "Run",
-    "RunError", "RunStream", "SandboxConfig", "SandboxExecutor", "ServerBusy", "ServerDied", "ServerStartError",
-    "Session", "SessionClosed", "SubprocessConfig", "SubprocessExecutor", "Text", "TooLarge", "Unsupported", "Usage",
-    "__version__", "run_batch",
+    "ApiError", "ArtifactError", "ArtifactNotFoundError", "AuthenticationError", "BatchItem", "CellaError", "Client",
+    "Conflict", "ConnectionFailed", "ContainerConfig", "ContainerExecutor", "DepsDisabledError", "DepsError", "Event",
+    "Executor", "FileChange", "FileStorage", "ForkedError", "InProcessConfig", "InProcessExecutor",
+    "IncompatibleServer", "InvalidRequest", "LocalConfig", "LocalExecutor", "Mount", "NotAllowed", "NotFound",
+    "Output", "ProgramNotFound", "ProtocolError", "Result", "Run", "RunError", "RunStream", "SandboxConfig",
+    "SandboxExecutor", "ServerBusy", "ServerDied", "ServerStartError", "Session", "SessionClosed", "SubprocessConfig",
+    "SubprocessExecutor", "Text", "TooLarge", "Unsupported", "Usage", "WorkflowError", "__version__", "run_batch",
 ]
 
 

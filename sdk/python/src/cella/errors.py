@@ -86,6 +86,18 @@ class DepsDisabledError(DepsError):
     """This session's packages are locked."""
 
 
+class ArtifactError(ApiError):
+    """An artifact could not be saved, loaded or deleted; the message has the reason."""
+
+
+class ArtifactNotFoundError(ArtifactError):
+    """There is no artifact of that name."""
+
+
+class WorkflowError(ApiError):
+    """A workflow could not be saved, found or run; the message has the reason."""
+
+
 class Conflict(ApiError):
     """409: not in this state, or not with this executor."""
 
@@ -123,4 +135,10 @@ def api_error(status: int, code: str, message: str, hint: str = "", retry_after:
         return DepsDisabledError(status, code, message, hint, retry_after)
     if code.startswith("deps_"):
         return DepsError(status, code, message, hint, retry_after)
+    if code == "artifact_not_found":
+        return ArtifactNotFoundError(status, code, message, hint, retry_after)
+    if code.startswith("artifact_"):
+        return ArtifactError(status, code, message, hint, retry_after)
+    if code.startswith("workflow_"):
+        return WorkflowError(status, code, message, hint, retry_after)
     return _KINDS.get(status, ApiError)(status, code, message, hint, retry_after)

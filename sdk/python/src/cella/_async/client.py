@@ -6,6 +6,7 @@ import json
 import time
 
 from cella._async.exchange import PATIENCE, Answer, Exchanges
+from cella._async.storage_routes import StorageRoutes
 from cella._http import header_line, quote, target
 from cella._log import tell
 from cella._run_request import patience_for
@@ -63,7 +64,7 @@ async def _whole(answer: Answer) -> bytes:
         answer.release()
 
 
-class Client:
+class Client(StorageRoutes):
     """A server: the private one of this process, or `url` with its `token`. Safe for threads and several loops.
 
     Answers are the documents of the HTTP API. Dropping a wait for a run (a cancelled task) cancels the run.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Mapping, Sequence
 
+from cella._async.parts import Parts
 from cella._capabilities import capabilities_of
 from cella._programs import check_platform
 from cella._run_request import run_request
@@ -16,12 +17,11 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Optional, Union
 
     from cella._async.client import Client
-    from cella._async.deps import Deps
-    from cella._async.files import Files
     from cella._async.port import Port
     from cella._async.stream import Run, RunStream
     from cella._tools import Tool
     from cella.config import Executor
+    from cella.storage import FileStorage
 
     OnText = Callable[[str], Union[Awaitable[None], None]]
     OnDisplay = Callable[[Output], Union[Awaitable[None], None]]
@@ -32,7 +32,6 @@ else:
     from cella._hints import Any, Callable, Optional, Union, member, not_for_models
 
     Client, Port = member("cella._async.client", "Client"), member("cella._async.client", "Client")
-    Files = member("cella._async.files", "Files")
     Run, RunStream = member("cella._async.stream", "Run"), member("cella._async.stream", "RunStream")
     OnText = not_for_models(lambda: Callable[[str], Union[Awaitable[None], None]])
     OnDisplay = not_for_models(lambda: Callable[[Output], Union[Awaitable[None], None]])
@@ -40,16 +39,17 @@ else:
     OnInput = not_for_models(lambda: Callable[[str], Union[Awaitable[Optional[str]], Optional[str]]])
 
 
-class Session:
+class Session(Parts):
     """Runs code in one place, one run after the other, and keeps what it leaves behind.
 
-    Without arguments: a jail of the private server, with the caller's own Python. `executor` says how it is confined;
-    `url` and `token` say where another server is. It opens on first use, and ends with the `async with` block or
-    `aclose`. A cancelled task ends its run, not the session.
+    Without arguments: a jail of the private server, with the caller's own Python. `executor` says how it is confined,
+    `storage` what outlives it; `url` and `token` say where another server is. It opens on first use, and ends with
+    the `async with` block or `aclose`. A cancelled task ends its run, not the session.
     """
 
     def __init__(
         self,
+        storage: Union[FileStorage, str, os.PathLike[str], Executor, None] = None,
         executor: Optional[Executor] = None,
         *,
         url: Optional[str] = None,
@@ -58,7 +58,12 @@ class Session:
         name: Optional[str] = None,
         labels: Optional[Mapping[str, str]] = None,
         client: Optional[Client] = None,
+        sync_deps_on_start: bool = False,
     ) -> None:
+        if storage is not None and not isinstance(storage, (str, os.PathLike)):
+            if executor is not None:
+                raise TypeError(f"storage={storage!r}: must be a FileStorage, or the name of a server's storage")
+            executor, storage = storage, None
         if client is not None and (url is not None or token is not None or tls is not None):
             raise ValueError("either a client or a url, not both")
         if executor is not None:
@@ -99,6 +104,11 @@ class Session:
             self._policy["name"] = name
         if labels:
             self._policy["labels"] = dict(labels)
+        if storage is not None:
+            from cella.storage import storage_key
+
+            self._policy["storage"] = storage_key(storage, self._client.is_local)
+        self._sync_deps = sync_deps_on_start
         self._turn = Turn()
         self._tools: dict[str, Tool] = {}
         self._description: Optional[dict[str, Any]] = None
@@ -139,6 +149,8 @@ class Session:
                 await self._client.delete_session(str(description["id"]))
             else:
                 self._description = description
+                if self._sync_deps:
+                    await self._client.sync_deps(str(description["id"]))
             return self._description
 
     async def aclose(self) -> None:
@@ -344,15 +356,6 @@ class Session:
         client, session = await self.opened()
         return await client.checkpoints(session)
 
-    # Packages
-
-    @property
-    def deps(self) -> Deps:
-        """The packages that this session adds to those of its Python."""
-        from cella._async.deps import Deps
-
-        return Deps(self)
-
     # Names
 
     async def complete(self, code: str, cursor: Optional[int] = None, language: str = "python") -> dict[str, Any]:
@@ -364,23 +367,6 @@ class Session:
         """What the interpreter knows of the name at the cursor: `found`, `text`."""
         client, session = await self.opened()
         return await client.inspect(session, code, cursor, language)
-
-    # Files
-
-    @property
-    def files(self) -> Files:
-        """The workspace."""
-        from cella._async.files import Files
-
-        return Files(self)
-
-    async def upload(self, path: str, content: Union[bytes, str, os.PathLike[str]]) -> None:
-        """Writes a file: bytes, a text, or a file of the caller (an os.PathLike)."""
-        await self.files.upload(path, content)
-
-    async def download(self, path: str) -> bytes:
-        """The content of a file."""
-        return await self.files.download(path)
 
     def __del__(self) -> None:
         # Nothing can be asked of a server here. A client that is the session's own goes with it.

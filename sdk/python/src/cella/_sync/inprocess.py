@@ -7,7 +7,7 @@ from cella._capabilities import inprocess_capabilities
 from cella._inprocess.guest import Guest
 from cella._inprocess.record import ISOLATION
 from cella._transport.blocking import INTERRUPTS, Bell, in_thread
-from cella.errors import ForkedError, Unsupported
+from cella.errors import Conflict, ForkedError, NotFound, SessionClosed, Unsupported
 from cella.result import Result
 
 TYPE_CHECKING = False
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable, NoReturn, Optional, Union
 
     from cella._sync.channel import Channel
+    from cella._sync.client import Client
     from cella._sync.exchange import Answer
     from cella._inprocess.record import Record
     from cella.config import InProcessConfig
@@ -72,6 +73,8 @@ class InProcess:
     def __init__(self, config: InProcessConfig) -> None:
         self._config = config
         self._guest: Optional[Guest] = None
+        # A session of the private server, which alone reads and writes the storage. It runs nothing.
+        self._beside: Optional[tuple[Client, str]] = None
         self._policy: Mapping[str, Any] = {}
 
     @property
@@ -106,8 +109,44 @@ class InProcess:
         }
 
     def delete_session(self, session: str) -> None:
+        beside, self._beside = self._beside, None
+        if beside is not None and beside[0].is_alive:
+            try:
+                beside[0].delete_session(beside[1])
+            except (NotFound, SessionClosed):
+                pass
         self._open.close()
         in_thread(self._open.join)
+
+    # Storage
+
+    def _storage(self) -> tuple[Client, str]:
+        where = self._policy.get("storage")
+        if where is None:
+            raise Conflict(409, "conflict", "this session has no storage", "open it with storage=")
+        if self._beside is None:
+            from cella._sync.client import started_server
+            from cella._sync.clients import shared_client
+
+            client = shared_client(started_server())
+            made = client.create_session({"storage": where, "idle_timeout": "1d", "max_lifetime": "7d"})
+            self._beside = client, str(made["id"])
+        return self._beside
+
+    def storage(
+        self, session: str, method: str, what: str, name: Optional[str] = None,
+        query: Optional[Mapping[str, Any]] = None, document: Optional[Document] = None,
+    ) -> Any:
+        client, beside = self._storage()
+        return client.storage(beside, method, what, name, query, document)
+
+    def put_artifact(self, session: str, name: str, content: bytes, query: Mapping[str, Any]) -> Document:
+        client, beside = self._storage()
+        return client.put_artifact(beside, name, content, query)
+
+    def get_artifact(self, session: str, name: str) -> tuple[str, bytes]:
+        client, beside = self._storage()
+        return client.get_artifact(beside, name)
 
     # Runs
 

@@ -1,0 +1,165 @@
+"""The artifacts and workflows of a session's storage, with the words that its code has for them."""
+
+from __future__ import annotations
+
+import json
+
+from cella.errors import ArtifactError, ArtifactNotFoundError, WorkflowError
+from cella.storage import Entry, decode, encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Optional
+
+    from cella._async.session import Session
+
+    Entries = list[Entry]
+
+
+def _named(name: object) -> str:
+    """A name that a path of the API can have; the server checks the rest."""
+    sound = isinstance(name, str) and name.isprintable()
+    if not isinstance(name, str) or not sound or any(part in ("", ".", "..") for part in name.split("/")):
+        why = "must be a relative path without '..', such as 'reports/june.json'"
+        raise ArtifactError(400, "artifact_failed", f"{name!r} is not the name of an artifact: {why}")
+    return name
+
+
+def _identifier(name: object) -> str:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise WorkflowError(400, "workflow_failed", f"{name!r} is not the name of a workflow: must be an identifier")
+    return name
+
+
+class Artifacts:
+    """Text, bytes and JSON values that outlive the session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def save(
+        self, name: str, data: object, description: str = "", metadata: Optional[Mapping[str, Any]] = None
+    ) -> Entry:
+        """Keeps text, bytes or a JSON value under a name such as `reports/june.json`."""
+        try:
+            kind, content = encode(data)
+            details = None if metadata is None else json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False)
+        except (TypeError, ValueError) as error:
+            raise ArtifactError(400, "artifact_failed", f"artifacts.save: {error}") from None
+        client, session = await self._session.opened()
+        asked = {"kind": kind, "description": description or None, "metadata": details}
+        return Entry(await client.put_artifact(session, _named(name), content, asked))
+
+    async def load(self, name: str) -> Any:
+        """The value as it was saved."""
+        client, session = await self._session.opened()
+        kind, content = await client.get_artifact(session, _named(name))
+        return decode(kind, content)
+
+    async def list(self) -> Entries:
+        """All of them, by name."""
+        client, session = await self._session.opened()
+        entries: Entries = []
+        after = None
+        while True:
+            page = await client.storage(session, "GET", "artifacts", None, {"after": after})
+            entries += map(Entry, page["artifacts"])
+            after = page["next"]
+            if after is None:
+                return entries
+
+    async def get(self, name: str) -> Optional[Entry]:
+        """What is known of an artifact, without its content."""
+        client, session = await self._session.opened()
+        try:
+            return Entry(await client.storage(session, "GET", "artifacts", _named(name), {"info": "true"}))
+        except ArtifactNotFoundError:
+            return None
+
+    async def exists(self, name: str) -> bool:
+        return await self.get(name) is not None
+
+    async def delete(self, name: str) -> bool:
+        """Whether it was there."""
+        client, session = await self._session.opened()
+        try:
+            await client.storage(session, "DELETE", "artifacts", _named(name))
+        except ArtifactNotFoundError:
+            return False
+        return True
+
+
+class Workflows:
+    """Programs with an `async def run`, which outlive the session and run in it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def create(self, name: str, source: str, description: str = "") -> Entry:
+        """Keeps a source. What does not parse, or has no `async def run`, is not stored."""
+        client, session = await self._session.opened()
+        document = {"source": source, "description": description}
+        return Entry(await client.storage(session, "PUT", "workflows", _identifier(name), None, document))
+
+    async def get(self, name: str) -> Optional[Entry]:
+        """The entry with its `source`."""
+        client, session = await self._session.opened()
+        try:
+            return Entry(await client.storage(session, "GET", "workflows", _identifier(name)))
+        except WorkflowError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def list(self) -> Entries:
+        """All of them, by name. A file that is no workflow is left out with a warning."""
+        client, session = await self._session.opened()
+        return _entries(await client.storage(session, "GET", "workflows"))
+
+    async def search(self, query: str, limit: int = 10) -> Entries:
+        """Those with any of the words, the best first."""
+        client, session = await self._session.opened()
+        return _entries(await client.storage(session, "GET", "workflows", None, {"query": query, "limit": limit}))
+
+    async def delete(self, name: str) -> bool:
+        """Whether it was there."""
+        client, session = await self._session.opened()
+        try:
+            await client.storage(session, "DELETE", "workflows", _identifier(name))
+        except WorkflowError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    async def invoke(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Runs a workflow in the session. Arguments and value are JSON values."""
+        import ast
+
+        try:
+            sent = json.dumps([name, list(args), kwargs], allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise WorkflowError(400, "workflow_failed", f"workflows.invoke: {error}: pass JSON values") from None
+        code = (
+            f"(lambda json, sent: json.dumps(workflows.invoke(sent[0], *sent[1], **sent[2])))"
+            f"(__import__('json'), __import__('json').loads({sent!r}))"
+        )
+        result = await self._session.run(code)
+        if result.error is not None or result.value is None:
+            why = result.error.message if result.error is not None else f"the run ended with {result.status}"
+            kind = result.error.name if result.error is not None else ""
+            raise WorkflowError(409, "workflow_failed", f"{name}: {kind}: {why}" if kind else f"{name}: {why}")
+        try:
+            return json.loads(ast.literal_eval(result.value))
+        except (SyntaxError, ValueError):
+            raise WorkflowError(413, "workflow_failed", f"{name}: its value is too large: save an artifact") from None
+
+
+def _entries(answer: Mapping[str, Any]) -> Entries:
+    if answer["left_out"]:
+        import warnings
+
+        for each in answer["left_out"]:
+            warnings.warn(f"workflows: {each['file']} was left out: {each['why']}", stacklevel=3)
+    return [Entry(each) for each in answer["workflows"]]
