@@ -21,6 +21,7 @@ namespace cella::confine {
 
 inline constexpr async::BlockingPool::Options kPlanningPool = {.threads = 2};
 inline constexpr async::BlockingPool::Options kDecodingPool = {.threads = 2, .queue = 1024};
+inline constexpr async::BlockingPool::Options kFilesPool = {.threads = 4, .queue = 1024};
 inline constexpr const char* kRunnersInside = "/run/cella";
 inline constexpr const char* kLayersInside = "/run/cella-packages";
 
@@ -45,6 +46,9 @@ struct LaunchContext {
 
   // Where frames of guests are decoded that are too large for the loop. Nothing waits there for a program.
   std::unique_ptr<async::BlockingPool> decoding = std::make_unique<async::BlockingPool>(loop, kDecodingPool);
+
+  // Where files of workspaces are written, listed and copied out, which may be on a slow file system.
+  std::unique_ptr<async::BlockingPool> files = std::make_unique<async::BlockingPool>(loop, kFilesPool);
 
   Result<Launch> TakeLaunch();
   // The caller's environment, in which nothing is run that guests of this policy may write.

@@ -66,15 +66,18 @@ async::Task<Result<std::unique_ptr<run::Execution>>> ProgramGuest::Begin(const r
   auto made = co_await PlanFor(turn);
   CO_TRY(program.plan, std::move(made));
   if (!turn.run.out_dir.empty()) {
-    CO_TRY_VOID(files_->OpenOut(turn.run.out_dir, spec_.policy.limits.disk.value));
+    auto opened = co_await files_->OpenOut(turn.run.out_dir, spec_.policy.limits.disk.value);
+    if (!opened) co_return std::unexpected(std::move(opened.error()));
   }
   reports_files_ = turn.run.list_files || !turn.run.out_dir.empty();
   // What is only saved is itself the result; otherwise the code is not a change that the run made.
   const bool save_only = program.plan.save_only;
-  if (reports_files_ && save_only) files_->Remember();
+  Status ready;
+  if (reports_files_ && save_only) ready = co_await files_->Remember();
   static const std::vector<InputFile> kNone;
-  CO_TRY_VOID(files_->Fill(turn.first ? turn.run.files : kNone, program.plan, turn.run.runs_file));
-  if (reports_files_ && !save_only) files_->Remember();
+  if (ready) ready = co_await files_->Fill(turn.first ? turn.run.files : kNone, program.plan, turn.run.runs_file);
+  if (ready && reports_files_ && !save_only) ready = co_await files_->Remember();
+  if (!ready) co_return std::unexpected(std::move(ready.error()));
 
   const EnvVars variables = GuestEnvVars(Variables(program.plan), program.plan, spec_.policy);
   program.env = variables.Encode();

@@ -13,6 +13,11 @@
 namespace cella::confine {
 namespace {
 
+constexpr size_t kMaxEntries = 10'000;
+// Up to this much is read or written at once on the loop, since the change of threads would take longer.
+constexpr size_t kQuickBytes = 64 << 10;
+constexpr size_t kQuickEntries = 64;
+
 // Copies data and keeps holes; a file may be much larger than what it holds. An error is ours (the target's disk is
 // full); what the guest's file is to blame for is in *not_copied.
 Status CopyOut(const os::Directory& from, const os::Directory& to, const std::string& path, uint64_t* bytes_left,
@@ -89,6 +94,8 @@ std::vector<FileChange> CompareListings(const os::DirectoryListing& before, cons
   return changes;
 }
 
+FilesOf WhoseFiles(const Policy& policy) { return policy.workdir.empty() ? FilesOf::kGuest : FilesOf::kHost; }
+
 Status CheckWorkdir(const std::string& path) {
   if (path.empty()) return {};
   struct stat info;
@@ -98,7 +105,28 @@ Status CheckWorkdir(const std::string& path) {
   return {};
 }
 
-Status Workspace::WriteInputs(const std::vector<InputFile>& files) {
+template <typename Work>
+async::Task<Status> Workspace::Do(size_t bytes, size_t files, Work work) {
+  if (whose_ == FilesOf::kGuest && bytes <= kQuickBytes && files <= kQuickEntries) co_return work();
+  co_return co_await pool_->Run(std::move(work));
+}
+
+async::Task<Status> Workspace::WriteInputs(const std::vector<InputFile>& files) {
+  if (files.empty()) co_return Status{};
+  size_t bytes = 0;
+  for (const InputFile& file : files) bytes += file.content.size();
+  auto write = [&] { return WriteNow(files); };
+  co_return co_await Do(bytes, files.size(), write);
+}
+
+async::Task<Status> Workspace::Fill(const std::vector<InputFile>& files, const language::Plan& plan, bool runs_file) {
+  size_t bytes = plan.code.size();
+  for (const InputFile& file : files) bytes += file.content.size();
+  auto fill = [&] { return FillNow(files, plan, runs_file); };
+  co_return co_await Do(bytes, files.size() + 1, fill);
+}
+
+Status Workspace::WriteNow(const std::vector<InputFile>& files) {
   for (const InputFile& file : files) {
     const mode_t mode = file.executable ? 0755 : 0644;
     TRY_VOID(directory_.WriteFile(file.name, file.content, os::Directory::IfExists::kReplace, mode));
@@ -106,9 +134,9 @@ Status Workspace::WriteInputs(const std::vector<InputFile>& files) {
   return {};
 }
 
-Status Workspace::Fill(const std::vector<InputFile>& files, const language::Plan& plan, bool runs_file) {
+Status Workspace::FillNow(const std::vector<InputFile>& files, const language::Plan& plan, bool runs_file) {
   using IfExists = os::Directory::IfExists;
-  TRY_VOID(WriteInputs(files));
+  TRY_VOID(WriteNow(files));
   auto existing = directory_.OpenFile(plan.file_name);
   if (!existing && existing.error().sys_errno != ENOENT) return std::unexpected(std::move(existing.error()));
   if (runs_file) {
@@ -130,25 +158,49 @@ Status Workspace::Fill(const std::vector<InputFile>& files, const language::Plan
   return written;
 }
 
-Status Workspace::OpenOut(const std::string& path, uint64_t byte_limit) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return SysErr(error.value(), "create '{}'", path);
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) return SysErr(errno, "open '{}'", path);
-  out_.emplace(std::move(fd), std::nullopt);
+async::Task<Status> Workspace::OpenOut(const std::string& path, uint64_t byte_limit) {
+  auto open_directory = [&]() -> Result<UniqueFd> {
+    std::error_code error;
+    std::filesystem::create_directories(path, error);
+    if (error) return SysErr(error.value(), "create '{}'", path);
+    UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!fd) return SysErr(errno, "open '{}'", path);
+    return fd;
+  };
+  auto opened = co_await pool_->Run(open_directory);
+  if (!opened) co_return std::unexpected(std::move(opened.error()));
+  out_.emplace(std::move(*opened), std::nullopt);
   out_bytes_left_ = byte_limit;
-  return {};
+  co_return Status{};
+}
+
+async::Task<Result<os::DirectoryListing>> Workspace::List() {
+  if (whose_ == FilesOf::kGuest) {
+    os::DirectoryListing few = directory_.List(kQuickEntries);
+    if (few.complete) co_return few;
+  }
+  auto list = [&]() -> Result<os::DirectoryListing> { return directory_.List(kMaxEntries); };
+  co_return co_await pool_->Run(list);
+}
+
+async::Task<Status> Workspace::Remember() {
+  auto listed = co_await List();
+  if (!listed) co_return std::unexpected(std::move(listed.error()));
+  before_ = std::move(*listed);
+  co_return Status{};
 }
 
 async::Task<Status> Workspace::Report(run::EventSink& sink) {
-  os::DirectoryListing after = directory_.List(kMaxEntries);
+  auto listed = co_await List();
+  CO_TRY(os::DirectoryListing after, std::move(listed));
   for (FileChange& change : CompareListings(before_, after)) {
     bool deleted = change.kind == FileChange::Kind::kDeleted;
     // Past the bound an absent file may just not have been looked at.
     if (deleted && (!after.complete || !before_.complete)) continue;
     if (out_ && !deleted) {
-      CO_TRY_VOID(CopyOut(directory_, *out_, change.path, &out_bytes_left_, &change.not_copied));
+      auto copy = [&] { return CopyOut(directory_, *out_, change.path, &out_bytes_left_, &change.not_copied); };
+      auto copied = co_await pool_->Run(copy);
+      if (!copied) co_return std::unexpected(std::move(copied.error()));
     }
     Event event = FileEvent{std::move(change)};
     (void)co_await sink.Emit(std::move(event));

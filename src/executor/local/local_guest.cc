@@ -42,7 +42,7 @@ Status LocalGuest::OpenDirectories() {
   cwd_ = real.data();
   UniqueFd directory(open(cwd_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return SysErr(errno, "workdir '{}'", workdir);
-  files_.emplace(os::Directory(std::move(directory), std::nullopt));
+  files_.emplace(os::Directory(std::move(directory), std::nullopt), confine::WhoseFiles(spec_.policy), *context_.files);
   return {};
 }
 

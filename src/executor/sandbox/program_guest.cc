@@ -75,7 +75,8 @@ async::Task<Status> SandboxProgramGuest::Build(const RunSpec& only, std::string 
   CO_TRY_VOID(confine::CheckWatch(policy, &limits_, *ready));
   isolation_ = confine::DescribeSandbox(policy, limits_, context_.cgroups, *ready);
   isolation_.start = std::move(start);
-  files_.emplace(os::Directory(std::move(ready->workspace), confine::WorkspaceOwner(identity)));
+  files_.emplace(os::Directory(std::move(ready->workspace), confine::WorkspaceOwner(identity)),
+                 confine::WhoseFiles(policy), *context_.files);
   cwd_ = "/workspace";
   launch_.emplace(std::move(launch));
   co_return Status{};

@@ -43,7 +43,8 @@ SandboxGuest::SandboxGuest(confine::LaunchContext& context, std::shared_ptr<Warm
       jail_(std::move(jail)),
       limit_plan_(std::move(limit_plan)),
       spec_(std::move(spec)),
-      files_(os::Directory(std::move(jail_->ready.workspace), confine::WorkspaceOwner(warm_->plan().identity))),
+      files_(os::Directory(std::move(jail_->ready.workspace), confine::WorkspaceOwner(warm_->plan().identity)),
+             confine::WhoseFiles(spec_.policy), *context.files),
       ready_(std::move(ready)),
       meter_(jail_->cgroup.OpenMeter()),
       cells_{context.loop,
@@ -83,7 +84,13 @@ async::Task<Result<std::unique_ptr<SandboxGuest>>> SandboxGuest::Open(confine::L
   if (!guest->warm_->forks()) guest->jail_->CloseEntry();
   guest->isolation_.start = guest->warm_->forks() ? "fork" : "exec: " + guest->warm_->plan().no_fork;
   // A private workspace is empty.
-  if (!guest->spec_.policy.workdir.empty()) guest->files_.Remember();
+  if (!guest->spec_.policy.workdir.empty()) {
+    auto remembered = co_await guest->files_.Remember();
+    if (!remembered) {
+      co_await guest->Close();
+      co_return std::unexpected(std::move(remembered.error()));
+    }
+  }
   guest->alone_ = only != nullptr && only->as == RunAs::kProgram;
   if (guest->alone_) co_return std::move(guest);
   auto started = co_await guest->EnsureRunner("python");
@@ -221,10 +228,14 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginProgram(
   }
   co_await StopSettling();
   static const std::vector<InputFile> kNone;
-  CO_TRY_VOID(files_.Fill(alone_ && turn.first ? turn.run.files : kNone, plan, turn.run.runs_file));
+  auto filled = co_await files_.Fill(alone_ && turn.first ? turn.run.files : kNone, plan, turn.run.runs_file);
+  if (!filled) co_return std::unexpected(std::move(filled.error()));
   lists_files_ = turn.run.list_files;
   // The code of a program of its own is no change that it made.
-  if (alone_ && lists_files_) files_.Remember();
+  if (alone_ && lists_files_) {
+    auto remembered = co_await files_.Remember();
+    if (!remembered) co_return std::unexpected(std::move(remembered.error()));
+  }
   confine::EnvVars env = confine::GuestEnvVars(confine::JailEnvVars(plan), plan, spec_.policy);
   if (!spec_.spaces.empty()) env.Set(run::kCallSocketVariable, jail::kCallSocket);
   // In a session other languages see what the session's own interpreters see.

@@ -63,7 +63,7 @@ Status SubprocessGuest::OpenWorkdir() {
   choice_.command.cwd = real.data();
   UniqueFd directory(open(real.data(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return SysErr(errno, "workdir '{}'", workdir);
-  files_.emplace(os::Directory(std::move(directory), std::nullopt));
+  files_.emplace(os::Directory(std::move(directory), std::nullopt), confine::WhoseFiles(spec_.policy), *context_.files);
   return {};
 }
 
@@ -83,7 +83,7 @@ async::Task<Status> SubprocessGuest::EnsurePlace() {
   isolation_ = place_->isolation;
   if (place_->is_jail()) {
     CO_TRY(os::Directory workspace, place_->workspace->Duplicate());
-    files_.emplace(std::move(workspace));
+    files_.emplace(std::move(workspace), confine::WhoseFiles(policy), *context_.files);
     choice_.command.cwd = "/workspace";
   } else {
     isolation_.cgroup = os::Name(context_.cgroups.version());
@@ -184,11 +184,14 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SubprocessGuest::Begin(cons
   if (!ensured) co_return std::unexpected(std::move(ensured.error()));
   if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
   if (!turn.run.out_dir.empty()) {
-    CO_TRY_VOID(files_->OpenOut(turn.run.out_dir, spec_.policy.limits.disk.value));
+    auto opened = co_await files_->OpenOut(turn.run.out_dir, spec_.policy.limits.disk.value);
+    if (!opened) co_return std::unexpected(std::move(opened.error()));
   }
   reports_files_ = turn.run.list_files || !turn.run.out_dir.empty();
-  if (turn.first) CO_TRY_VOID(files_->WriteInputs(turn.run.files));
-  if (reports_files_) files_->Remember();
+  Status ready;
+  if (turn.first) ready = co_await files_->WriteInputs(turn.run.files);
+  if (ready && reports_files_) ready = co_await files_->Remember();
+  if (!ready) co_return std::unexpected(std::move(ready.error()));
   auto execution = std::make_unique<KernelExecution>(context_.loop, *kernel_, *context_.planning, limits_);
   CO_TRY_VOID(execution->Begin(turn));
   co_return std::unique_ptr<run::Execution>(std::move(execution));
