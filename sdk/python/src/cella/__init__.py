@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cella._async.stream import Run, RunStream
     from cella._container import ContainerConfig, ContainerExecutor
     from cella.config import (
+        Environment,
         Executor,
         InProcessConfig,
         InProcessExecutor,
@@ -60,8 +61,8 @@ _PLACES = {
     "cella._async.session": ("Session",),
     "cella._async.stream": ("Run", "RunStream"),
     "cella.config": (
-        "Executor", "InProcessConfig", "InProcessExecutor", "LocalConfig", "LocalExecutor", "Mount", "SandboxConfig",
-        "SandboxExecutor", "SubprocessConfig", "SubprocessExecutor",
+        "Environment", "Executor", "InProcessConfig", "InProcessExecutor", "LocalConfig", "LocalExecutor", "Mount",
+        "SandboxConfig", "SandboxExecutor", "SubprocessConfig", "SubprocessExecutor",
     ),
     "cella.errors": (
         "ApiError", "AuthenticationError", "CellaError", "Conflict", "ConnectionFailed", "DepsDisabledError",
@@ -75,12 +76,12 @@ _WHERE = {name: module for module, names in _PLACES.items() for name in names}
 
 __all__ = [
     "ApiError", "AuthenticationError", "BatchItem", "CellaError", "Client", "Conflict", "ConnectionFailed",
-    "ContainerConfig", "ContainerExecutor", "DepsDisabledError", "DepsError", "Event", "Executor", "FileChange",
-    "ForkedError", "InProcessConfig", "InProcessExecutor", "IncompatibleServer", "InvalidRequest", "LocalConfig",
-    "LocalExecutor", "Mount", "NotAllowed", "NotFound", "Output", "ProgramNotFound", "ProtocolError", "Result", "Run",
-    "RunError", "RunStream", "SandboxConfig", "SandboxExecutor", "ServerBusy", "ServerDied", "ServerStartError",
-    "Session", "SessionClosed", "SubprocessConfig", "SubprocessExecutor", "Text", "TooLarge", "Unsupported", "Usage",
-    "__version__", "run_batch",
+    "ContainerConfig", "ContainerExecutor", "DepsDisabledError", "DepsError", "Environment", "Event", "Executor",
+    "FileChange", "ForkedError", "InProcessConfig", "InProcessExecutor", "IncompatibleServer", "InvalidRequest",
+    "LocalConfig", "LocalExecutor", "Mount", "NotAllowed", "NotFound", "Output", "ProgramNotFound", "ProtocolError",
+    "Result", "Run", "RunError", "RunStream", "SandboxConfig", "SandboxExecutor", "ServerBusy", "ServerDied",
+    "ServerStartError", "Session", "SessionClosed", "SubprocessConfig", "SubprocessExecutor", "Text", "TooLarge",
+    "Unsupported", "Usage", "__version__", "run_batch",
 ]
 
 

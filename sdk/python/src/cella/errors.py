@@ -121,6 +121,6 @@ def api_error(status: int, code: str, message: str, hint: str = "", retry_after:
         return Unsupported(status, code, message, hint, retry_after)
     if code == "deps_disabled":
         return DepsDisabledError(status, code, message, hint, retry_after)
-    if code.startswith("deps_"):
+    if code.startswith(("deps_", "environment_")):
         return DepsError(status, code, message, hint, retry_after)
     return _KINDS.get(status, ApiError)(status, code, message, hint, retry_after)
