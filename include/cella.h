@@ -239,7 +239,8 @@ typedef enum cella_event_kind {
   CELLA_EVENT_INPUT_REQUEST, /* text: the prompt; password */
   CELLA_EVENT_FILE,          /* file */
   CELLA_EVENT_FILES_INCOMPLETE,
-  CELLA_EVENT_FINISHED /* outcome, state, checkpoint */
+  CELLA_EVENT_FINISHED, /* outcome, state, checkpoint */
+  CELLA_EVENT_PROGRESS  /* text: of packages that are being installed; not the last event */
 } cella_event_kind;
 
 cella_event_kind cella_event_get_kind(const cella_event* event);

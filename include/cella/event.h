@@ -60,6 +60,11 @@ struct FileEvent {
 // The list of files is incomplete, because the workspace exceeds the bounds of the scan.
 struct FilesIncompleteEvent {};
 
+// Packages are being installed for the code that waits for them.
+struct ProgressEvent {
+  std::string text;  // "Downloading numpy (16.1MiB)"
+};
+
 struct FinishedEvent {
   Outcome outcome;
   StateAfter state = StateAfter::kNone;
@@ -67,6 +72,6 @@ struct FinishedEvent {
 };
 
 using Event = std::variant<StartedEvent, OutputEvent, TruncatedEvent, ValueEvent, DisplayEvent, ErrorEvent,
-                           InputRequestEvent, FileEvent, FilesIncompleteEvent, FinishedEvent>;
+                           InputRequestEvent, FileEvent, FilesIncompleteEvent, FinishedEvent, ProgressEvent>;
 
 }  // namespace cella

@@ -98,10 +98,22 @@ struct Policy {
   std::chrono::nanoseconds startup_timeout{std::chrono::seconds(30)};
 };
 
+// The Python environment of a session: a finished one by its name, or what one is made from. Empty: none is asked for.
+struct EnvironmentChoice {
+  std::string name{};                   // excludes the others
+  std::string python{};                 // "3.12" or a path; empty: the session's default
+  std::vector<std::string> packages{};  // requirements
+  std::vector<std::string> preload{};   // modules
+
+  bool empty() const { return name.empty() && python.empty() && packages.empty() && preload.empty(); }
+  bool operator==(const EnvironmentChoice&) const = default;
+};
+
 // What a session is made from. Plain values with every default; the keys by which people set them are in src/policy.
 struct SessionSpec {
   Policy policy;
   std::vector<std::string> preload{};  // Python modules that are imported before the session begins
+  EnvironmentChoice environment{};
   CheckpointMode checkpoint = CheckpointMode::kAuto;
   ExecutorKind executor = kDefaultExecutor;
   std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);

@@ -41,6 +41,12 @@ def run(argv, stdin="", env=None):
     return process.wait(), out, "".join(kept)[-KEPT_OUTPUT:]
 
 
+def say(line):
+    """Progress."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
 def explain(text):
     """The sentences of uv's error, without its drawing."""
     lines = [re.sub(r"^[\s×╰▶─│]+", "", line).strip() for line in text.splitlines()]
@@ -95,19 +101,67 @@ def bundled_pip():
 
 
 def resolve(request):
-    """Requirements to a lock with hashes, and its wheels into the cache."""
+    """Requirements to a lock with hashes, and its wheels into the cache. Where packages have no wheel: their names."""
+    show_built(request)
     lock = request.get("lock")
     if not lock:
-        lock = compile_lock(request)
+        try:
+            lock = mark_built(request, compile_lock(request))
+        except Failure as failure:
+            sources = missing_wheels(request, str(failure))
+            if failure.kind != "unsolvable" or not sources:
+                raise
+            return {"sources": sources, "why": str(failure)}
     warm = os.path.join(request["staging"], "warm")
     try:
-        write(os.path.join(request["staging"], "lock.txt"), lock)
+        write(os.path.join(request["staging"], "lock.txt"), without_marks(lock))
         if lock.strip():
             uv(request, "pip", "install", "--target", warm, "--python", sys.executable, "--no-build", "--no-deps",
                "--require-hashes", "-r", os.path.join(request["staging"], "lock.txt"))
     finally:
         shutil.rmtree(warm, ignore_errors=True)
     return {"lock": lock}
+
+
+def show_built(request):
+    """The wheels that were built here count as those of the operator's directories."""
+    links = [link for link in os.environ.get("UV_FIND_LINKS", "").split(",") if link]
+    links += [built["directory"] for built in request.get("built", [])]
+    if links:
+        os.environ["UV_FIND_LINKS"] = ",".join(links)
+
+
+def mark_built(request, lock):
+    """Notes in the lock which of its wheels were built here, and where they are."""
+    marked = []
+    for line in lock.splitlines():
+        name, _, rest = line.partition("==")
+        wanted = [re.sub(r"[-_.]+", "-", name).lower(), rest.split(" ")[0]]
+        for built in request.get("built", []):
+            for file in os.listdir(built["directory"]):
+                package, version = (file.split("-") + [""])[:2]
+                if [re.sub(r"[-_.]+", "-", package).lower(), version] == wanted:
+                    line += " # built:" + built["key"]
+        marked.append(line + "\n")
+    return "".join(marked)
+
+
+def without_marks(lock):
+    return re.sub(r" # built:.*", "", lock)
+
+
+def missing_wheels(request, message):
+    """The packages that uv would have to build, each with what it says of their versions."""
+    found = []
+    for name in sorted(set(re.findall(r"Wheels are required for `([A-Za-z0-9._-]+)` because building", message))):
+        known = re.escape(name)
+        specifiers = re.findall(r"(?:require|depends on) %s([<>=!~][^\s{]*)" % known, message)
+        for text in request["packages"] + request.get("constraints", []):
+            match = re.match(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?\s*([<>=!~][^;\s]*)?", text)
+            if match and re.sub(r"[-_.]+", "-", match.group(1)).lower() == name and match.group(2):
+                specifiers.append(match.group(2))
+        found.append({"name": name, "specifiers": sorted({each.rstrip(",.") for each in specifiers})})
+    return found
 
 
 def compile_lock(request):
@@ -122,6 +176,7 @@ def compile_lock(request):
         # uv prefers the versions that its output file holds already.
         write(preferred, "\n".join(request["preferred"]) + "\n")
         arguments += ["-o", preferred]
+    say("Resolving")
     lock = uv(request, *arguments, stdin="\n".join(request["packages"]) + "\n")
     if request.get("preferred"):
         with open(preferred, encoding="utf-8") as file:
@@ -139,14 +194,17 @@ def canonical_lock(text):
 def install(request):
     """A lock to a verified environment in the staging directory. Without network."""
     staging, venv = request["staging"], os.path.join(request["staging"], "venv")
+    show_built(request)
     compile_bytecode(request)
     uv(request, "venv", "--relocatable", "--python", sys.executable, venv, offline=True)
     made = {path: snapshot(path) for path in guarded_files(venv)}
     lock = os.path.join(staging, "lock.txt")
-    write(lock, request["lock"])
+    write(lock, without_marks(request["lock"]))
+    say("Installing")
     if request["lock"].strip():
         uv(request, "pip", "install", "--python", os.path.join(venv, "bin", "python"), "--no-build", "--no-deps",
            "--require-hashes", "--link-mode", "hardlink", "-r", lock, offline=True)
+    say("Verifying")
     packages = verify(venv, made)
     size, files = seal(venv)
     os.unlink(lock)
@@ -156,10 +214,12 @@ def install(request):
 def layer(request):
     """A lock to a verified directory of packages in the staging directory. Without network."""
     staging, target = request["staging"], os.path.join(request["staging"], "layer")
+    show_built(request)
     compile_bytecode(request)
     os.makedirs(target, mode=0o755, exist_ok=True)
     lock = os.path.join(staging, "lock.txt")
-    write(lock, request["lock"])
+    write(lock, without_marks(request["lock"]))
+    say("Installing")
     if request["lock"].strip():
         uv(request, "pip", "install", "--target", target, "--python", sys.executable, "--no-build", "--no-deps",
            "--require-hashes", "--link-mode", "hardlink", "-r", lock, offline=True)
@@ -197,6 +257,7 @@ def compile_bytecode(request):
         mark = os.path.join(done, name)
         if os.path.exists(mark):
             continue
+        say("Compiling")
         compileall.compile_dir(os.path.join(archives, name), quiet=2, rx=SKIPPED_BYTECODE, workers=os.cpu_count() or 1,
                                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
         for directory, _, files in os.walk(os.path.join(archives, name)):

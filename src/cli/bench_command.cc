@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "cli/bench_environments.h"
 #include "cli/bench_floor.h"
 #include "cli/bench_http.h"
 #include "cli/bench_jupyter.h"
@@ -135,6 +136,11 @@ Status Bench(const BenchOptions& options) {
     TRY(SessionBench http, MeasureHttp(session_options));
     Append(std::move(http), &sessions);
   }
+  // Not without being asked for: it needs the package index, and minutes.
+  if (options.only == "environments") {
+    TRY(SessionBench environments, MeasureEnvironments(session_options));
+    Append(std::move(environments), &sessions);
+  }
   if (wanted("run")) {
     UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null) return SysErr(errno, "open '/dev/null'");
@@ -161,8 +167,8 @@ void DeclareBenchOptions(CLI::App& command, BenchOptions* options) {
   command.add_option("--image", options->image, "Docker image to compare with (python:3-slim)");
   command.add_flag("--json", options->json, "Print JSON");
   command.add_option("--svg", options->svg, "Also write a bar chart to this file");
-  command.add_option("--only", options->only, "Measure only one part: run, sessions or http")
-      ->check(CLI::IsMember({"run", "sessions", "http"}));
+  command.add_option("--only", options->only, "Measure only one part: run, sessions, http or environments")
+      ->check(CLI::IsMember({"run", "sessions", "http", "environments"}));
   command.add_option("--live", options->live, "Sessions that live at once when memory is measured (100)")
       ->check(CLI::Range(1, 100000));
   command.footer(

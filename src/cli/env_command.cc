@@ -91,7 +91,8 @@ const StoredEnvironment* Of(const std::vector<StoredEnvironment>& all, const std
 Status List(const EnvOptions& options) {
   TRY(Store store, OpenStore());
   const std::vector<StoredEnvironment> all = store.List();
-  const std::vector<NamedEnvironment> names = store.Names();
+  std::vector<NamedEnvironment> names = store.Names();
+  std::erase_if(names, [](const NamedEnvironment& named) { return !named.owner.empty(); });  // of a server's clients
   size_t anonymous = 0;
   uint64_t anonymous_bytes = 0;
   for (const StoredEnvironment& stored : all) {
@@ -143,9 +144,10 @@ Status Show(const EnvOptions& options) {
 
 Status Remove(const EnvOptions& options) {
   TRY(Store store, OpenStore());
+  TRY(const NamedEnvironment named, store.FindName(options.name));
   TRY_VOID(store.RemoveName(options.name));
-  // What sessions still use stays until they end.
-  TRY([[maybe_unused]] auto collected, store.Collect(0));
+  // What sessions still use stays until 'cella env gc'.
+  store.RemoveUnnamed(named.key);
   return {};
 }
 

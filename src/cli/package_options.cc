@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "async/signals.h"
@@ -131,6 +132,12 @@ Result<Wanted> Want(Packages packages, const environment::IndexSettings& index) 
   return wanted;
 }
 
+// The user decides with CELLA_SOURCE_BUILDS=off that nothing is built from its source.
+installer::BuilderHome::Rules CommandRules() {
+  const char* builds = std::getenv("CELLA_SOURCE_BUILDS");
+  return {.source_builds = builds == nullptr || std::string_view(builds) != "off"};
+}
+
 // What is there already.
 std::optional<environment::Ready> Find(const environment::Store& store, const Wanted& wanted, bool refresh) {
   constexpr int64_t kDay = 24 * 60 * 60;
@@ -182,7 +189,7 @@ Result<UsedEnvironment> UseEnvironment(async::Loop& loop, const PackageOptions& 
   used.ready = Find(store, wanted, options.refresh);
   if (!used.ready) {
     TRY(std::unique_ptr<installer::BuilderHome> home,
-        installer::BuilderHome::Open(loop, store, std::move(index), environment::PackageRules{}));
+        installer::BuilderHome::Open(loop, store, std::move(index), CommandRules()));
     home->builder().set_refresh(options.refresh);
     TRY(used.ready, loop.Run(Build(loop, *home, wanted, {})));
   }
@@ -202,7 +209,7 @@ Result<MadeEnvironment> MakeEnvironment(async::Loop& loop, const PackageOptions&
   TRY(Wanted wanted, Want(std::move(packages), index));
   TRY(wanted.request.python, installer::ChooseBasePython(host, policy.python, ""));
   TRY(std::unique_ptr<installer::BuilderHome> home,
-      installer::BuilderHome::Open(loop, std::move(store), std::move(index), environment::PackageRules{}));
+      installer::BuilderHome::Open(loop, std::move(store), std::move(index), CommandRules()));
   home->builder().set_refresh(options.refresh);
   TRY(environment::Ready ready, loop.Run(Build(loop, *home, wanted, preload)));
   return MadeEnvironment{std::move(ready), wanted.request.python.executable};

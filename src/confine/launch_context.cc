@@ -15,6 +15,7 @@ language::HostEnv LaunchContext::HostFor(const Policy& policy) const {
   language::HostEnv beside = host;
   const std::vector<std::string> writable = GuestWritable(policy);
   beside.guest_writable.insert(beside.guest_writable.end(), writable.begin(), writable.end());
+  for (const auto& entry : guest_directories->Take().entries) beside.guest_written.push_back(entry.path);
   return beside;
 }
 

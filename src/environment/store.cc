@@ -23,6 +23,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMaxRecord = uint64_t{16} << 20;
 constexpr int64_t kTouchSeconds = 60;
+constexpr size_t kMaxKey = 128;
 
 std::string RandomId() {
   std::array<unsigned char, 12> bytes{};
@@ -138,15 +139,22 @@ std::vector<std::string> Entries(const std::string& directory, std::string_view 
   return names;
 }
 
-std::optional<NamedEnvironment> ReadName(const std::string& root, const std::string& name) {
-  auto record = ReadRecord(fmt::format("{}/names/{}.json", root, name));
+// Neither names nor owners contain '@'.
+std::string FileOfName(const std::string& root, const std::string& name, const std::string& owner) {
+  return fmt::format("{}/names/{}{}{}.json", root, owner, owner.empty() ? "" : "@", name);
+}
+
+std::optional<NamedEnvironment> ReadName(const std::string& root, const std::string& name, const std::string& owner) {
+  auto record = ReadRecord(FileOfName(root, name, owner));
   if (!record) return std::nullopt;
   return NamedEnvironment{name,
                           TextOf(*record, "python"),
                           TextsOf(*record, "packages"),
                           TextsOf(*record, "preload"),
                           TextOf(*record, "lock"),
-                          TextOf(*record, "key")};
+                          TextOf(*record, "key"),
+                          owner,
+                          record->value("automatic", Json(false)) == true};
 }
 
 }  // namespace
@@ -168,6 +176,12 @@ void RemoveReadOnlyTree(const std::string& path) {
   fs::remove_all(path, error);
 }
 
+void EmptyReadOnlyTree(const std::string& path) {
+  for (const std::string& name : Entries(path, "")) RemoveReadOnlyTree(path + "/" + name);
+}
+
+StagingGuard::~StagingGuard() { RemoveReadOnlyTree(path_); }
+
 Result<Store> Store::Open(const std::string& state_dir) {
   std::string root = state_dir + "/environments";
   struct stat info;
@@ -178,6 +192,7 @@ Result<Store> Store::Open(const std::string& state_dir) {
       TRY_VOID(MakeDirectory(root + "/" + part));
     }
   }
+  TRY_VOID(MakeDirectory(root + "/built"));
   // Guests see this directory: without the right to read it no process can list it, not even its owner's.
   const std::string layers = root + "/layers";
   TRY_VOID(MakeDirectory(layers));
@@ -228,6 +243,12 @@ Result<StoreLock> Store::Lock(const std::string& name) const {
   return StoreLock(std::move(*fd));
 }
 
+Result<StoreLock> Store::LockShared(const std::string& name) const {
+  auto fd = TryLock(fmt::format("{}/locks/{}.lock", root_, name), LOCK_SH);
+  if (!fd) return Err(ErrorCode::kExhausted, "'{}' is locked by another process", name);
+  return StoreLock(std::move(*fd));
+}
+
 Result<Store::Staging> Store::MakeStaging() const {
   const std::string id = RandomId();
   TRY(StoreLock lock, Lock("staging-" + id));
@@ -264,6 +285,46 @@ void Store::Sweep() const {
   }
 }
 
+void Store::TrimCache(uint64_t most) const {
+  const std::string cache = work() + "/cache";
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(cache, error), end; !error && entry != end; entry.increment(error)) {
+    struct stat info;
+    if (::lstat(entry->path().c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+      bytes += static_cast<uint64_t>(info.st_size);
+    }
+  }
+  if (bytes <= most) return;
+  auto held = TryLock(root_ + "/locks/cache.lock", LOCK_EX);
+  if (!held) return;
+  for (const char* part : {"/cache", "/bytecode"}) {
+    const std::string trash = work() + "/staging/" + RandomId();
+    if (::rename((work() + part).c_str(), trash.c_str()) < 0) continue;
+    (void)MakeDirectory(work() + part);
+    RemoveReadOnlyTree(trash);
+  }
+}
+
+std::optional<std::string> Store::FindBuilt(const std::string& key) const {
+  const bool sound =
+      !key.empty() && key.size() <= kMaxKey && std::ranges::all_of(key, [](char c) { return IsAlnum(c) || c == '-'; });
+  if (!sound) return std::nullopt;
+  std::string directory = root_ + "/built/" + key;
+  struct stat info;
+  if (::lstat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return std::nullopt;
+  return directory;
+}
+
+Status Store::PublishBuilt(const std::string& directory, const std::string& key) const {
+  const std::string place = root_ + "/built/" + key;
+  if (::chmod(directory.c_str(), 0755) < 0) return SysErr(errno, "publish '{}'", place);
+  if (::syscall(SYS_renameat2, AT_FDCWD, directory.c_str(), AT_FDCWD, place.c_str(), 1) == 0 || errno == EEXIST) {
+    return {};
+  }
+  return SysErr(errno, "publish '{}'", place);
+}
+
 Result<Store::Layer> Store::MakeLayer() const {
   const std::string name = RandomId() + RandomId();
   TRY(StoreLock lock, Lock("layer-" + name));
@@ -290,22 +351,22 @@ void Store::RemoveLayer(const Layer& layer) const {
 }
 
 Status Store::SaveName(const NamedEnvironment& named) const {
-  Json record = {{"python", named.python},
-                 {"packages", named.packages},
-                 {"preload", named.preload},
-                 {"lock", named.lock},
-                 {"key", named.key}};
-  return WriteWhole(fmt::format("{}/names/{}.json", root_, named.name), record.dump(1));
+  Json record = {{"python", named.python}, {"packages", named.packages}, {"preload", named.preload},
+                 {"lock", named.lock},     {"key", named.key},           {"automatic", named.automatic}};
+  return WriteWhole(FileOfName(root_, named.name, named.owner), record.dump(1));
 }
 
-Result<NamedEnvironment> Store::FindName(const std::string& name) const {
+Result<NamedEnvironment> Store::FindName(const std::string& name, const std::string& owner) const {
   if (!IsEnvironmentName(name)) {
     return Err(ErrorCode::kInvalid, "'{}' is not the name of an environment: letters, digits, - _ . (at most 64)",
                name);
   }
-  if (auto named = ReadName(root_, name)) return *named;
+  if (auto named = ReadName(root_, name, owner)) return *named;
+  if (auto named = owner.empty() ? std::nullopt : ReadName(root_, name, "")) return *named;
   std::string there;
-  for (const NamedEnvironment& other : Names()) there += (there.empty() ? "" : ", ") + other.name;
+  for (const NamedEnvironment& other : Names()) {
+    if (other.owner.empty() || other.owner == owner) there += (there.empty() ? "" : ", ") + other.name;
+  }
   return Err(ErrorCode::kNotFound,
              "there is no environment '{}' ({}); make it with: cella env create {} --with PACKAGE", name,
              there.empty() ? "there is none yet" : "there are: " + there, name);
@@ -313,16 +374,24 @@ Result<NamedEnvironment> Store::FindName(const std::string& name) const {
 
 std::vector<NamedEnvironment> Store::Names() const {
   std::vector<NamedEnvironment> found;
-  for (const std::string& name : Entries(root_ + "/names", ".json")) {
-    if (auto named = ReadName(root_, name)) found.push_back(std::move(*named));
+  for (const std::string& entry : Entries(root_ + "/names", ".json")) {
+    const size_t at = entry.find('@');
+    const std::string owner = at == std::string::npos ? "" : entry.substr(0, at);
+    const std::string name = at == std::string::npos ? entry : entry.substr(at + 1);
+    if (auto named = ReadName(root_, name, owner)) found.push_back(std::move(*named));
   }
   return found;
 }
 
-Status Store::RemoveName(const std::string& name) const {
-  TRY_VOID(FindName(name));
-  if (::unlink(fmt::format("{}/names/{}.json", root_, name).c_str()) < 0) return SysErr(errno, "remove '{}'", name);
+Status Store::RemoveName(const std::string& name, const std::string& owner) const {
+  TRY_VOID(FindName(name, owner));
+  if (::unlink(FileOfName(root_, name, owner).c_str()) < 0) return SysErr(errno, "remove '{}'", name);
   return {};
+}
+
+void Store::RemoveUnnamed(const std::string& key) const {
+  const std::vector<NamedEnvironment> names = Names();
+  if (std::ranges::find(names, key, &NamedEnvironment::key) == names.end()) (void)RemoveReady(key);
 }
 
 std::vector<StoredEnvironment> Store::List() const {
@@ -333,7 +402,7 @@ std::vector<StoredEnvironment> Store::List() const {
     if (!manifest) continue;
     StoredEnvironment stored{std::move(*manifest), {}, 0, false};
     for (const NamedEnvironment& named : names) {
-      if (named.key == key) stored.names.push_back(named.name);
+      if (named.key == key) stored.names.push_back(named.owner + (named.owner.empty() ? "" : "@") + named.name);
     }
     const std::string lease = ready() + "/" + key + ".lease";
     struct stat info;

@@ -1,6 +1,7 @@
 // The environments of one user or server on disk:
 //   work/      what an installer's jail may write to: cache/ (wheels), staging/ID (builds), bytecode/ (what is
 //   compiled) ready/KEY/ a finished environment: venv/, manifest.json; KEY.lease beside it is locked while it is used
+//   built/KEY/ a wheel that was built from a source; layers/: packages that sessions add
 //   requests/  what a request was resolved to; names/: the named environments; tools/: the installer; locks/
 // All on one file system, so that files are shared by hard links and publishing is a rename. Blocks on the file system;
 // safe from any thread, and between processes.
@@ -34,7 +35,7 @@ struct Manifest {
   uint64_t files = 0;
 };
 
-// A name that somebody gave to an environment.
+// A name that the user or a client of a server gave to an environment.
 struct NamedEnvironment {
   std::string name;
   std::string python;  // as it was asked for; empty: the default
@@ -42,6 +43,8 @@ struct NamedEnvironment {
   std::vector<std::string> preload;
   std::string lock;
   std::string key;
+  std::string owner{};     // a client of a server; empty: the user's, or the operator's, which all clients see
+  bool automatic = false;  // a session of the owner asked for its packages; the name was made from them
 };
 
 // Shared while an environment is used, exclusive while it is built or removed. Ends with the process.
@@ -93,6 +96,7 @@ class Store {
 
   // kExhausted: another process holds it.
   Result<StoreLock> Lock(const std::string& name) const;
+  Result<StoreLock> LockShared(const std::string& name) const;
 
   // A new directory below work/staging, removed by Sweep once its lock is free.
   struct Staging {
@@ -105,6 +109,15 @@ class Store {
   Status Publish(const Staging& staging, const Manifest& manifest) const;
   // Removes builds that no process works on.
   void Sweep() const;
+  // Empties work/cache if it holds more bytes than that, unless the lock "cache" is held. Environments keep their
+  // files, which are links of their own.
+  void TrimCache(uint64_t most) const;
+
+  // Wheels that were built from sources, apart from the cache: an installer's jail cannot write there. `key`: of the
+  // source and of the Python and machine that it was built for. Nothing: there is none, or that is no key.
+  std::optional<std::string> FindBuilt(const std::string& key) const;
+  // Moves a directory of staging there; one that is there already stays.
+  Status PublishBuilt(const std::string& directory, const std::string& key) const;
 
   // A place for the packages that one session adds; it is removed by RemoveLayer, or by Sweep once the lock is free.
   // Other sessions see the directory above it, but can neither list it nor guess the name.
@@ -118,10 +131,14 @@ class Store {
   void RemoveLayer(const Layer& layer) const;
 
   Status SaveName(const NamedEnvironment& named) const;
-  // kNotFound: names those that there are.
-  Result<NamedEnvironment> FindName(const std::string& name) const;
+  // The owner's, or else the one without an owner. kNotFound: names those that the owner sees.
+  Result<NamedEnvironment> FindName(const std::string& name, const std::string& owner = "") const;
+  // Of all owners.
   std::vector<NamedEnvironment> Names() const;
-  Status RemoveName(const std::string& name) const;
+  // Of this very owner.
+  Status RemoveName(const std::string& name, const std::string& owner = "") const;
+  // Removes the environment if it has no name any more and no process uses it.
+  void RemoveUnnamed(const std::string& key) const;
 
   std::vector<StoredEnvironment> List() const;
   // Removes environments without a name that no process uses, and that were not used for `unused_seconds`.
@@ -134,10 +151,24 @@ class Store {
   std::string root_;
 };
 
+// Removes what was built when it is not published. The staging outlives it, and with it the lock.
+class StagingGuard {
+ public:
+  explicit StagingGuard(const Store::Staging& staging) : path_(staging.path) {}
+  StagingGuard(const StagingGuard&) = delete;
+  StagingGuard& operator=(const StagingGuard&) = delete;
+  ~StagingGuard();
+
+ private:
+  std::string path_;
+};
+
 // Letters, digits, '-', '_' and '.', at most 64, beginning with a letter or digit.
 bool IsEnvironmentName(std::string_view name);
 
 // Removes a tree, also below directories without write permission. Follows no links.
 void RemoveReadOnlyTree(const std::string& path);
+// The same for all that is in it.
+void EmptyReadOnlyTree(const std::string& path);
 
 }  // namespace cella::environment

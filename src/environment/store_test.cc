@@ -146,6 +146,52 @@ TEST_F(StoreTest, NamesAreChecked) {
   EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
 }
 
+TEST_F(StoreTest, NamesBelongToTheirOwners) {
+  const Store store = Open();
+  ASSERT_TRUE(store.SaveName({"tools", "", {"six"}, {}, "lock", "key", "", false}));
+  ASSERT_TRUE(store.SaveName({"tools", "", {"attrs"}, {}, "lock", "other", "ann", false}));
+  ASSERT_TRUE(store.SaveName({"auto-1", "", {"attrs"}, {}, "lock", "other", "bob", true}));
+  EXPECT_EQ(store.FindName("tools", "ann")->key, "other");
+  EXPECT_EQ(store.FindName("tools", "bob")->key, "key") << "of the operator";
+  EXPECT_FALSE(store.FindName("auto-1", "ann"));
+  EXPECT_TRUE(store.FindName("auto-1", "bob")->automatic);
+  EXPECT_EQ(store.Names().size(), 3u);
+  EXPECT_EQ(store.FindName("nothing", "ann").error().message.find("auto-1"), std::string::npos);
+  ASSERT_TRUE(store.RemoveName("tools", "ann"));
+  EXPECT_EQ(store.FindName("tools", "ann")->key, "key");
+  EXPECT_FALSE(store.RemoveName("auto-1", "ann"));
+}
+
+TEST_F(StoreTest, CacheIsEmptiedAboveItsBoundUnlessAnInstallerHoldsIt) {
+  const Store store = Open();
+  const std::string wheel = store.work() + "/cache/archive/six.py";
+  fs::create_directories(fs::path(wheel).parent_path());
+  std::ofstream(wheel) << std::string(5000, 'x');
+  store.TrimCache(6000);
+  EXPECT_TRUE(fs::exists(wheel));
+  {
+    auto held = store.LockShared("cache");
+    ASSERT_TRUE(held);
+    store.TrimCache(4000);
+    EXPECT_TRUE(fs::exists(wheel)) << "an installer works with it";
+  }
+  store.TrimCache(4000);
+  EXPECT_FALSE(fs::exists(wheel));
+  EXPECT_TRUE(fs::is_directory(store.work() + "/cache"));
+}
+
+TEST_F(StoreTest, BuiltWheelsAreFoundByTheirKeyAlone) {
+  const Store store = Open();
+  auto staging = store.MakeStaging();
+  ASSERT_TRUE(staging);
+  fs::create_directories(staging->path + "/taken");
+  std::ofstream(staging->path + "/taken/a-1.0-py3-none-any.whl") << "wheel";
+  ASSERT_TRUE(store.PublishBuilt(staging->path + "/taken", "abc-123"));
+  ASSERT_TRUE(store.FindBuilt("abc-123"));
+  EXPECT_TRUE(fs::exists(*store.FindBuilt("abc-123") + "/a-1.0-py3-none-any.whl"));
+  for (const char* key : {"", "other", "../names", "abc-123/..", "."}) EXPECT_FALSE(store.FindBuilt(key)) << key;
+}
+
 TEST_F(StoreTest, OneLockAtATime) {
   const Store store = Open();
   {

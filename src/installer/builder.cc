@@ -1,8 +1,8 @@
 #include "installer/builder.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "installer/uv_program.h"
@@ -19,18 +19,32 @@ using Json = nlohmann::ordered_json;
 constexpr int64_t kLockAge = 24 * 60 * 60;
 constexpr auto kLockPoll = std::chrono::milliseconds(25);
 constexpr auto kLockPatience = std::chrono::minutes(20);
+constexpr auto kTrimEvery = std::chrono::minutes(10);
+constexpr size_t kMaxDepth = 3;    // of builds that need builds
+constexpr size_t kMaxBuilds = 20;  // of one request
+constexpr std::string_view kBuiltMark = " # built:";
 
-// Removes what was built when it is not published. The lock is free afterwards.
-class StagingGuard {
- public:
-  explicit StagingGuard(const environment::Store::Staging& staging) : path_(staging.path) {}
-  StagingGuard(const StagingGuard&) = delete;
-  StagingGuard& operator=(const StagingGuard&) = delete;
-  ~StagingGuard() { environment::RemoveReadOnlyTree(path_); }
+// The keys of the wheels in a lock that were built here.
+std::vector<std::string> BuiltOf(const std::string& lock) {
+  std::vector<std::string> keys;
+  for (size_t at = lock.find(kBuiltMark); at != std::string::npos; at = lock.find(kBuiltMark, at)) {
+    at += kBuiltMark.size();
+    keys.push_back(lock.substr(at, lock.find('\n', at) - at));
+  }
+  return keys;
+}
 
- private:
-  std::string path_;
-};
+// For the installer's script; their directories are added to what its jail shows.
+Json ShowBuilt(const environment::Store& store, const std::vector<std::string>& keys, std::vector<std::string>* shown) {
+  Json list = Json::array();
+  for (const std::string& key : keys) {
+    const auto directory = store.FindBuilt(key);
+    if (!directory) continue;
+    shown->push_back(*directory);
+    list.push_back({{"key", key}, {"directory", *directory}});
+  }
+  return list;
+}
 
 std::vector<std::string> TextsOf(const std::vector<environment::Requirement>& packages) {
   std::vector<std::string> texts;
@@ -46,10 +60,10 @@ std::string NamesOf(const std::vector<environment::Requirement>& packages) {
   return names.empty() ? "no packages" : names;
 }
 
-async::Task<Result<StoreLock>> Builder::Lock(std::string name, run::StopToken stop) {
+async::Task<Result<StoreLock>> Builder::Lock(std::string name, run::StopToken stop, Sharing sharing) {
   const async::TimePoint deadline = async::Clock::now() + kLockPatience;
   while (true) {
-    auto lock = store_.Lock(name);
+    auto lock = sharing == Sharing::kShared ? store_.LockShared(name) : store_.Lock(name);
     if (lock || lock.error().code != ErrorCode::kExhausted) co_return lock;
     if (stop.ending()) co_return Err(ErrorCode::kClosed, "the installation was stopped");
     if (async::Clock::now() > deadline) co_return lock;
@@ -66,7 +80,7 @@ async::Task<Result<std::string>> Builder::Uv(const BasePython& python, Progress 
   if (!held) co_return std::unexpected(std::move(held.error()));
   if (::access(place.c_str(), X_OK) == 0) co_return place;
   CO_TRY(const auto staging, store_.MakeStaging());
-  const StagingGuard guard(staging);
+  const environment::StagingGuard guard(staging);
   if (progress) progress(fmt::format("Fetching uv {}", kUvVersion));
   const Json request = {
       {"op", "fetch_uv"}, {"place", staging.path}, {"platform", pinned->platform}, {"version", kUvVersion}};
@@ -84,14 +98,19 @@ async::Task<Result<std::string>> Builder::Uv(const BasePython& python, Progress 
   co_return place;
 }
 
-async::Task<Result<std::string>> Builder::ResolveInStaging(const Request& request, std::string lock,
-                                                           const std::vector<std::string>& preferred, Progress progress,
-                                                           run::StopToken stop) {
+async::Task<Result<Builder::Resolved>> Builder::ResolveInStaging(const Request& request, std::string lock,
+                                                                 const std::vector<std::string>& preferred,
+                                                                 const std::vector<std::string>& built,
+                                                                 Progress progress, run::StopToken stop) {
   auto uv = co_await Uv(request.python, progress, stop);
   if (!uv) co_return std::unexpected(std::move(uv.error()));
+  auto cache = co_await Lock("cache", stop, Sharing::kShared);
+  if (!cache) co_return std::unexpected(std::move(cache.error()));
   CO_TRY(const auto staging, store_.MakeStaging());
-  const StagingGuard guard(staging);
+  const environment::StagingGuard guard(staging);
   std::vector<std::string> packages = request.pinned.empty() ? TextsOf(request.packages) : request.pinned;
+  std::vector<std::string> shown = settings_.index.Paths();
+  shown.push_back(*uv);
   const Json call = {{"op", "resolve"},
                      {"uv", *uv},
                      {"cache", store_.work() + "/cache"},
@@ -99,43 +118,96 @@ async::Task<Result<std::string>> Builder::ResolveInStaging(const Request& reques
                      {"packages", packages},
                      {"constraints", TextsOf(request.constraints)},
                      {"preferred", preferred},
+                     {"built", ShowBuilt(store_, built, &shown)},
                      {"lock", lock}};
-  std::vector<std::string> shown = settings_.index.Paths();
-  shown.push_back(*uv);
   auto answer = co_await Perform(jail_, {request.python, call, true, settings_.index.ForUv(), store_.work(), shown},
                                  progress, stop);
   if (!answer) co_return std::unexpected(std::move(answer.error()));
-  co_return answer->value("lock", "");
+  Resolved resolved;
+  resolved.lock = answer->value("lock", "");
+  resolved.why = answer->value("why", "");
+  for (const Json& source : (*answer)["sources"]) {
+    resolved.sources.push_back({source.value("name", ""), source["specifiers"].get<std::vector<std::string>>()});
+  }
+  co_return resolved;
+}
+
+async::Task<Result<std::string>> Builder::ResolveWithSources(const Request& request,
+                                                             const std::vector<std::string>& preferred,
+                                                             Progress progress, run::StopToken stop, Chain chain) {
+  std::vector<std::string> built;
+  for (;;) {
+    auto resolved = co_await ResolveInStaging(request, "", preferred, built, progress, stop);
+    if (!resolved) co_return std::unexpected(std::move(resolved.error()));
+    if (resolved->sources.empty()) co_return std::move(resolved->lock);
+    if (!settings_.source_builds) {
+      co_return Err(ErrorCode::kInvalid, "{} (packages are not built from their source here: the operator decides)",
+                    resolved->why);
+    }
+    if (chain.size() >= kMaxDepth)
+      co_return Err(ErrorCode::kInvalid, "builds need builds too deeply: {}", resolved->why);
+    for (const Source& source : resolved->sources) {
+      if (built.size() >= kMaxBuilds) {
+        co_return Err(ErrorCode::kExhausted, "more than {} packages would have to be built from their source",
+                      kMaxBuilds);
+      }
+      auto key = co_await BuildSource(request.python, source, progress, stop, chain);
+      if (!key) co_return std::unexpected(std::move(key.error()));
+      if (std::ranges::find(built, *key) != built.end()) {
+        co_return Err(ErrorCode::kInvalid, "the source of {} does not help: {}", source.name, resolved->why);
+      }
+      built.push_back(std::move(*key));
+    }
+  }
 }
 
 async::Task<Result<std::string>> Builder::Resolve(Request request, std::vector<std::string> preferred,
                                                   Progress progress, run::StopToken stop) {
   CO_TRY_VOID(settings_.rules.Check(request.packages));
-  auto lock = co_await ResolveInStaging(request, "", preferred, progress, stop);
+  auto lock = co_await ResolveWithSources(request, preferred, progress, stop, {});
   if (!lock) {
     co_return std::unexpected(std::move(lock.error()).WithContext("cannot install " + NamesOf(request.packages)));
   }
   co_return lock;
 }
 
-async::Task<Result<Ready>> Builder::Install(const BasePython& python, const std::string& lock,
-                                            std::vector<std::string> requested, Progress progress,
-                                            run::StopToken stop) {
+async::Task<Result<Json>> Builder::InstallInStaging(const char* operation, const BasePython& python,
+                                                    const std::string& lock, const environment::Store::Staging& staging,
+                                                    Progress progress, run::StopToken stop) {
   auto uv = co_await Uv(python, progress, stop);
   if (!uv) co_return std::unexpected(std::move(uv.error()));
-  CO_TRY(const auto staging, store_.MakeStaging());
-  const StagingGuard guard(staging);
-  const Json call = {{"op", "install"},
+  // Without network the wheels of find-links come from their directories, all others from the cache.
+  std::vector<std::string> shown = settings_.index.Paths();
+  shown.push_back(*uv);
+  const Json call = {{"op", operation},
                      {"uv", *uv},
                      {"cache", store_.work() + "/cache"},
                      {"bytecode", store_.work() + "/bytecode"},
                      {"staging", staging.path},
+                     {"built", ShowBuilt(store_, BuiltOf(lock), &shown)},
                      {"lock", lock}};
-  // Without network the wheels of find-links come from their directories, all others from the cache.
-  std::vector<std::string> shown = settings_.index.Paths();
-  shown.push_back(*uv);
-  auto answer =
-      co_await Perform(jail_, {python, call, false, settings_.index.ForUv(), store_.work(), shown}, progress, stop);
+  for (bool again = false;; again = true) {
+    {
+      auto cache = co_await Lock("cache", stop, Sharing::kShared);
+      if (!cache) co_return std::unexpected(std::move(cache.error()));
+      auto answer =
+          co_await Perform(jail_, {python, call, false, settings_.index.ForUv(), store_.work(), shown}, progress, stop);
+      if (answer || again || answer.error().code == ErrorCode::kClosed) co_return answer;
+    }
+    // The cache may have lost a wheel: fetch what the lock names, once.
+    Request request{python, {}, {}, {}, ""};
+    auto fetched = co_await ResolveInStaging(request, lock, {}, BuiltOf(lock), progress, stop);
+    if (!fetched) co_return std::unexpected(std::move(fetched.error()));
+    environment::EmptyReadOnlyTree(staging.path);
+  }
+}
+
+async::Task<Result<Ready>> Builder::Install(const BasePython& python, const std::string& lock,
+                                            std::vector<std::string> requested, Progress progress,
+                                            run::StopToken stop) {
+  CO_TRY(const auto staging, store_.MakeStaging());
+  const environment::StagingGuard guard(staging);
+  auto answer = co_await InstallInStaging("install", python, lock, staging, progress, stop);
   if (!answer) co_return std::unexpected(std::move(answer.error()));
   environment::Manifest manifest;
   manifest.key = ContentKey(python, lock);
@@ -163,39 +235,32 @@ async::Task<Result<Ready>> Builder::BuildLock(BasePython python, std::string loc
   auto held = co_await Lock("build-" + key, stop);
   if (!held) co_return std::unexpected(std::move(held.error()));
   if (auto ready = store_.Find(key)) co_return std::move(*ready);
-  auto installed = co_await Install(python, lock, requested, progress, stop);
-  if (installed || installed.error().code == ErrorCode::kClosed) co_return installed;
-  // The cache may have lost a wheel: fetch what the lock names, once.
-  Request request{std::move(python), {}, {}, {}, ""};
-  auto fetched = co_await ResolveInStaging(request, lock, {}, progress, stop);
-  if (!fetched) co_return std::unexpected(std::move(fetched.error()));
-  installed = co_await Install(request.python, lock, std::move(requested), progress, stop);
+  auto installed = co_await Install(python, lock, std::move(requested), progress, stop);
   co_return installed;
 }
 
 async::Task<Result<Builder::BuiltLayer>> Builder::BuildLayer(BasePython python, std::string lock,
                                                              const environment::Store::Layer& layer, uint64_t number,
                                                              Progress progress, run::StopToken stop) {
-  auto uv = co_await Uv(python, progress, stop);
-  if (!uv) co_return std::unexpected(std::move(uv.error()));
   CO_TRY(const auto staging, store_.MakeStaging());
-  const StagingGuard guard(staging);
-  const Json call = {{"op", "layer"},
-                     {"uv", *uv},
-                     {"cache", store_.work() + "/cache"},
-                     {"bytecode", store_.work() + "/bytecode"},
-                     {"staging", staging.path},
-                     {"lock", lock}};
-  // Without network the wheels of find-links come from their directories, all others from the cache.
-  std::vector<std::string> shown = settings_.index.Paths();
-  shown.push_back(*uv);
-  auto answer =
-      co_await Perform(jail_, {python, call, false, settings_.index.ForUv(), store_.work(), shown}, progress, stop);
+  const environment::StagingGuard guard(staging);
+  auto answer = co_await InstallInStaging("layer", python, lock, staging, progress, stop);
   if (!answer) co_return std::unexpected(std::move(answer.error()));
   BuiltLayer built;
   built.bytes = answer->value("bytes", uint64_t{0});
   CO_TRY(built.directory, store_.PublishLayer(staging, layer, number));
   co_return built;
+}
+
+// At most once in a while, because it reads every entry. Not while an installer works.
+async::Task<void> Builder::TrimCache() {
+  if (trimmed_ != async::TimePoint{} && async::Clock::now() < trimmed_ + kTrimEvery) co_return;
+  trimmed_ = async::Clock::now();
+  auto trim = [&]() -> Status {
+    store_.TrimCache(settings_.bounds.cache);
+    return {};
+  };
+  (void)co_await pool_.Run(trim);
 }
 
 async::Task<Status> Builder::CheckPreload(const Ready& ready, std::vector<std::string> modules, run::StopToken stop) {
@@ -205,16 +270,23 @@ async::Task<Status> Builder::CheckPreload(const Ready& ready, std::vector<std::s
 
 async::Task<Result<Ready>> Builder::Build(Request request, Progress progress, run::StopToken stop) {
   CO_TRY_VOID(settings_.rules.Check(request.packages));
+  auto ready = co_await BuildAt(std::move(request), std::move(progress), stop, {});
+  co_return ready;
+}
+
+async::Task<Result<Ready>> Builder::BuildAt(Request request, Progress progress, run::StopToken stop, Chain chain) {
   const std::string key = RequestKey(request);
   const std::string context = "cannot make an environment with " + NamesOf(request.packages);
-  auto known = refresh_ ? std::nullopt : store_.FindLock(key, kLockAge);
+  const bool refresh = refresh_ && chain.empty();
+  auto known = refresh ? std::nullopt : store_.FindLock(key, kLockAge);
   if (!known) {
+    co_await TrimCache();
     store_.Sweep();
     auto held = co_await Lock("request-" + key, stop);
     if (!held) co_return std::unexpected(std::move(held.error()).WithContext(context));
-    if (!refresh_) known = store_.FindLock(key, kLockAge);
+    if (!refresh) known = store_.FindLock(key, kLockAge);
     if (!known) {
-      auto lock = co_await ResolveInStaging(request, "", {}, progress, stop);
+      auto lock = co_await ResolveWithSources(request, {}, progress, stop, std::move(chain));
       if (!lock) co_return std::unexpected(std::move(lock.error()).WithContext(context));
       CO_TRY_VOID(store_.KeepLock(key, *lock));
       known = std::move(*lock);

@@ -3,9 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "async/blocking_pool.h"
+#include "async/deadline.h"
+#include "async/gate.h"
 #include "async/task.h"
 #include "base/result.h"
 #include "environment/allow_list.h"
@@ -18,21 +22,29 @@
 
 namespace cella::installer {
 
+struct BuilderBounds {
+  size_t installers = 4;               // jails at once
+  uint64_t cache = uint64_t{8} << 30;  // bytes of downloaded wheels; above it the cache is emptied
+};
+
 struct BuilderSettings {
   std::string uv;  // the operator's own program; empty: the pinned one
   environment::IndexSettings index;
   environment::PackageRules rules;
+  BuilderBounds bounds;
+  bool source_builds = true;  // packages without a wheel are built from their source, in jails without network
 };
 
 class Builder {
  public:
-  // `executor` is a sandbox that may show the store, and outlives this; `script` is the text of installer.py.
+  // `executor` is a sandbox that may show the store, and outlives this.
   Builder(async::Loop& loop, run::Executor& executor, environment::Store store, BuilderSettings settings,
-          std::string script)
-      : jail_{loop, executor, std::move(script)},
-        store_(std::move(store)),
+          InstallerScripts scripts)
+      : store_(std::move(store)),
         settings_(std::move(settings)),
-        pool_(loop, {.threads = 1}) {}
+        pool_(loop, {.threads = 1}),
+        turn_(loop, settings_.bounds.installers),
+        jail_{loop, executor, std::move(scripts), turn_, pool_} {}
 
   const environment::Store& store() const { return store_; }
   // Whether requests are resolved again although it is known what they were resolved to.
@@ -63,20 +75,57 @@ class Builder {
                                            Progress progress, run::StopToken stop);
 
  private:
-  async::Task<Result<environment::StoreLock>> Lock(std::string name, run::StopToken stop);
+  // A package that has no wheel for this Python and machine.
+  struct Source {
+    std::string name;
+    std::vector<std::string> specifiers;
+  };
+  struct Resolved {
+    std::string lock;
+    std::vector<Source> sources;  // not empty: there is no lock without them
+    std::string why;              // of sources, as uv has it
+  };
+  enum class Sharing { kShared, kExclusive };
+  // The packages whose builds need what is resolved or built here, from the first on.
+  using Chain = std::vector<std::string>;
+
+  async::Task<Result<environment::StoreLock>> Lock(std::string name, run::StopToken stop,
+                                                   Sharing sharing = Sharing::kExclusive);
   async::Task<Result<std::string>> Uv(const environment::BasePython& python, Progress progress, run::StopToken stop);
-  async::Task<Result<std::string>> ResolveInStaging(const environment::Request& request, std::string lock,
-                                                    const std::vector<std::string>& preferred, Progress progress,
-                                                    run::StopToken stop);
+  async::Task<Result<Resolved>> ResolveInStaging(const environment::Request& request, std::string lock,
+                                                 const std::vector<std::string>& preferred,
+                                                 const std::vector<std::string>& built, Progress progress,
+                                                 run::StopToken stop);
+  async::Task<Result<std::string>> ResolveWithSources(const environment::Request& request,
+                                                      const std::vector<std::string>& preferred, Progress progress,
+                                                      run::StopToken stop, Chain chain);
+  async::Task<Result<environment::Ready>> BuildAt(environment::Request request, Progress progress, run::StopToken stop,
+                                                  Chain chain);
+  // Of a lock to staging/ID/venv or staging/ID/layer; what the cache lost is fetched once more.
+  async::Task<Result<nlohmann::ordered_json>> InstallInStaging(const char* operation,
+                                                               const environment::BasePython& python,
+                                                               const std::string& lock,
+                                                               const environment::Store::Staging& staging,
+                                                               Progress progress, run::StopToken stop);
   async::Task<Result<environment::Ready>> Install(const environment::BasePython& python, const std::string& lock,
                                                   std::vector<std::string> requested, Progress progress,
                                                   run::StopToken stop);
+  // source_builds.cc: the wheel of a source, as its key below the store's `built`.
+  async::Task<Result<std::string>> BuildSource(const environment::BasePython& python, const Source& source,
+                                               Progress progress, run::StopToken stop, Chain chain);
+  async::Task<Result<environment::Ready>> BuildRequirements(const environment::BasePython& python,
+                                                            const std::vector<std::string>& texts,
+                                                            const std::string& package, Progress progress,
+                                                            run::StopToken stop, Chain chain);
+  async::Task<void> TrimCache();
 
-  InstallerJail jail_;
   environment::Store store_;
   BuilderSettings settings_;
   bool refresh_ = false;
+  async::TimePoint trimmed_{};
   async::BlockingPool pool_;
+  async::Gate turn_;
+  InstallerJail jail_;
 };
 
 // "numpy, pandas"

@@ -54,20 +54,25 @@ Result<language::HostEnv> AskingHost(const std::string& state_dir) {
 }
 
 Result<std::unique_ptr<BuilderHome>> BuilderHome::Open(async::Loop& loop, environment::Store store,
-                                                       environment::IndexSettings index,
-                                                       environment::PackageRules rules) {
+                                                       environment::IndexSettings index, Rules rules) {
   TRY(engine::Installation installation, engine::FindInstallation());
-  TRY(std::string script, os::ReadFile(installation.runners + "/installer/installer.py", kMaxScript));
+  InstallerScripts scripts;
+  const std::string directory = installation.runners + "/installer/";
+  TRY(scripts.installer, os::ReadFile(directory + "installer.py", kMaxScript));
+  TRY(scripts.sources, os::ReadFile(directory + "sources.py", kMaxScript));
+  TRY(scripts.build_source, os::ReadFile(directory + "build_source.py", kMaxScript));
   BuilderSettings settings;
   TRY(settings.uv, OperatorUv());
   settings.index = std::move(index);
-  settings.rules = std::move(rules);
+  settings.rules = std::move(rules.packages);
+  settings.bounds = rules.bounds;
+  settings.source_builds = rules.source_builds;
   engine::EngineOptions options;
   options.opened = {.readable = store.root(), .writable = store.work()};
   std::unique_ptr<BuilderHome> home(new BuilderHome());
   TRY(home->engine_, engine::MakeEngine(loop, ExecutorKind::kSandbox, std::move(options)));
   home->builder_ = std::make_unique<Builder>(loop, *home->engine_->executor, std::move(store), std::move(settings),
-                                             std::move(script));
+                                             std::move(scripts));
   return home;
 }
 

@@ -25,8 +25,13 @@ Result<language::HostEnv> AskingHost(const std::string& state_dir);
 
 class BuilderHome {
  public:
+  struct Rules {
+    environment::PackageRules packages{};
+    BuilderBounds bounds{};
+    bool source_builds = true;
+  };
   static Result<std::unique_ptr<BuilderHome>> Open(async::Loop& loop, environment::Store store,
-                                                   environment::IndexSettings index, environment::PackageRules rules);
+                                                   environment::IndexSettings index, Rules rules);
   Builder& builder() { return *builder_; }
   // After the last build.
   async::Task<void> Close() { return engine_->executor->Close(); }

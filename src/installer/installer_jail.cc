@@ -1,9 +1,15 @@
 #include "installer/installer_jail.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "async/task_group.h"
+#include "base/text.h"
+#include "os/directory.h"
+#include "os/io.h"
 #include "session/session.h"
 
 namespace cella::installer {
@@ -17,6 +23,12 @@ constexpr uint64_t kDisk = uint64_t{16} << 30;  // also the largest file
 constexpr uint64_t kProcesses = 256;
 constexpr uint64_t kMaxAnswer = uint64_t{16} << 20;
 constexpr size_t kMaxLine = 300;
+constexpr uint64_t kBuildMemory = uint64_t{4} << 30;
+constexpr uint64_t kMaxBuildOutput = uint64_t{64} << 10;
+constexpr uint64_t kMaxWheel = uint64_t{1} << 30;
+constexpr size_t kShownOutput = 2000;
+constexpr size_t kMaxRequires = 100;
+constexpr const char* kSourceInside = "/source";
 
 // Every jail shows these already.
 bool IsShownAnyway(const std::string& path) {
@@ -85,14 +97,17 @@ Result<Json> ReadAnswer(const RunResult& result) {
 }
 
 // One program in a jail of its own, from its start to its end.
+// `after`: what is done with the jail's files once the program has ended.
+using After = std::function<async::Task<Status>(const RunResult& result, const os::Directory* workspace)>;
 async::Task<Result<RunResult>> RunAlone(InstallerJail& jail, Policy policy, RunSpec spec, session::OutputShape shape,
-                                        run::StopToken stop) {
+                                        run::StopToken stop, After after = {}) {
+  auto pass = co_await jail.turn.EnterOr(stop.Ending());
+  if (!pass) co_return Err(ErrorCode::kClosed, "the installation was stopped");
   session::SessionOptions options;
   options.guest.policy = std::move(policy);
   options.guest.checkpoint = CheckpointMode::kOff;
   spec.as = RunAs::kProgram;
   spec.list_files = false;
-  shape.cap = kMaxAnswer;
   auto session = co_await session::Session::Open(jail.loop, jail.executor, std::move(options), &spec, stop);
   if (!session) co_return std::unexpected(std::move(session.error()));
   Result<RunResult> result = Err(ErrorCode::kInternal, "the installer did not run");
@@ -108,11 +123,68 @@ async::Task<Result<RunResult>> RunAlone(InstallerJail& jail, Policy policy, RunS
     watcher.Cancel();
     co_await watcher.Join();
     result = run->result();
+    if (after) {
+      auto done = co_await after(*result, (*session)->workspace());
+      if (!done) result = std::unexpected(std::move(done.error()));
+    }
   } else {
     result = std::unexpected(std::move(submitted.error()));
   }
   co_await (*session)->Close();
   co_return result;
+}
+
+// What the program claims of a build. Foreign code ran in it, so that every part is checked.
+struct BuildAnswer {
+  std::string wheel;
+  std::vector<std::string> requires_more;
+};
+
+Result<BuildAnswer> ReadBuildAnswer(const RunResult& result, const std::string& package) {
+  if (result.outcome.status == RunStatus::kCancelled) return Err(ErrorCode::kClosed, "the installation was stopped");
+  const Json json = Json::parse(result.stdout_text, nullptr, false);
+  const auto text_of = [&](const char* key) -> std::string {
+    auto found = json.is_object() ? json.find(key) : json.end();
+    return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+  };
+  BuildAnswer answer;
+  if (result.outcome.status == RunStatus::kOk && json.is_object()) {
+    answer.wheel = text_of("wheel");
+    if (auto found = json.find("requires"); found != json.end() && found->is_array() && found->size() <= kMaxRequires) {
+      for (const Json& each : *found) {
+        if (each.is_string()) answer.requires_more.push_back(each.get<std::string>());
+      }
+    }
+    if (!answer.wheel.empty() || !answer.requires_more.empty()) return answer;
+  }
+  std::string why = text_of("message").substr(0, kShownOutput);
+  if (why.empty()) why = fmt::format("it ended with '{}'", ToString(result.outcome.status));
+  std::string output = result.stderr_text;
+  if (output.size() > kShownOutput) output.erase(0, output.size() - kShownOutput);
+  return Err(ErrorCode::kInvalid, "{} cannot be built from its source: {}\n{}", package, ToUtf8Lossy(why),
+             ToUtf8Lossy(output));
+}
+
+// Blocks.
+Status CopyWheel(const os::Directory& workspace, const std::string& name, const std::string& place) {
+  if (name.contains('/') || name.contains('\0') || !name.ends_with(".whl") || name.size() > 255) {
+    return Err(ErrorCode::kInvalid, "the build left no wheel");
+  }
+  TRY(os::OpenedFile from, workspace.OpenWithInfo("built/" + name));
+  if (from.info.size > kMaxWheel) return Err(ErrorCode::kExhausted, "the build left a wheel that is too large");
+  UniqueFd to(::open((place + "/" + name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!to) return SysErr(errno, "create the wheel");
+  std::vector<char> buffer(size_t{1} << 20);
+  for (uint64_t copied = 0; copied < from.info.size;) {
+    const ssize_t count = ::read(from.fd.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SysErr(errno, "read the wheel");
+    if (count == 0) break;
+    copied += static_cast<uint64_t>(count);
+    if (copied > kMaxWheel) return Err(ErrorCode::kExhausted, "the build left a wheel that is too large");
+    TRY_VOID(os::WriteAll(to.get(), std::string_view(buffer.data(), static_cast<size_t>(count))));
+  }
+  return {};
 }
 
 bool IsModuleName(std::string_view name) {
@@ -126,11 +198,13 @@ bool IsModuleName(std::string_view name) {
 async::Task<Result<Json>> Perform(InstallerJail& jail, Operation operation, Progress progress, run::StopToken stop) {
   CO_TRY(Policy policy, PolicyFor(operation));
   RunSpec spec;
-  spec.blocks.push_back({"python", jail.script});
-  spec.file = "installer.py";
+  const bool sources = operation.script == InstallerScript::kSources;
+  spec.blocks.push_back({"python", sources ? jail.scripts.sources : jail.scripts.installer});
+  spec.file = sources ? "sources.py" : "installer.py";
   spec.stdin_text = operation.request.dump();
   LineSplitter lines(std::move(progress));
   session::OutputShape shape;
+  shape.cap = kMaxAnswer;
   shape.tap = [&](Stream stream, std::string_view bytes) { lines.Take(stream, bytes); };
   auto result = co_await RunAlone(jail, std::move(policy), std::move(spec), std::move(shape), stop);
   if (!result) co_return std::unexpected(std::move(result.error()));
@@ -146,7 +220,9 @@ async::Task<Status> ImportModules(InstallerJail& jail, std::string venv, std::ve
     RunSpec spec;
     spec.blocks.push_back({"python", "import importlib, sys\nimportlib.import_module(sys.argv[1])\n"});
     spec.args = {module};
-    auto result = co_await RunAlone(jail, std::move(policy), std::move(spec), {}, stop);
+    session::OutputShape shape;
+    shape.cap = kMaxAnswer;
+    auto result = co_await RunAlone(jail, std::move(policy), std::move(spec), std::move(shape), stop);
     if (!result) co_return std::unexpected(std::move(result.error()));
     if (result->outcome.status == RunStatus::kOk) continue;
     std::string why = result->stderr_text.substr(0, result->stderr_text.find_last_not_of('\n') + 1);
@@ -155,6 +231,41 @@ async::Task<Status> ImportModules(InstallerJail& jail, std::string venv, std::ve
                   why.empty() ? ToString(result->outcome.status) : std::string_view(why));
   }
   co_return Status{};
+}
+
+async::Task<Result<SourceBuild>> RunSourceBuild(InstallerJail& jail, SourceBuildJob job, Progress progress,
+                                                run::StopToken stop) {
+  Policy policy;
+  policy.limits.timeout.value = kTimeout;
+  policy.limits.cpu_time.value = kTimeout;
+  policy.limits.memory.value = kBuildMemory;
+  policy.limits.disk.value = kBuildMemory;  // the workspace is in memory
+  policy.limits.pids.value = kProcesses;
+  policy.venv = job.venv;
+  policy.mounts.push_back({job.source, kSourceInside, MountMode::kReadOnly});
+  RunSpec spec;
+  spec.blocks.push_back({"python", jail.scripts.build_source});
+  spec.file = "build_source.py";
+  const Json request = {
+      {"source", fmt::format("{}/{}", kSourceInside, job.file)}, {"backend", job.backend}, {"paths", job.paths}};
+  spec.stdin_text = request.dump();
+  LineSplitter lines(std::move(progress));
+  session::OutputShape shape;
+  shape.cap = kMaxBuildOutput;
+  shape.tap = [&](Stream stream, std::string_view bytes) { lines.Take(stream, bytes); };
+  SourceBuild built;
+  auto take = [&](const RunResult& result, const os::Directory* workspace) -> async::Task<Status> {
+    CO_TRY(const BuildAnswer answer, ReadBuildAnswer(result, job.package));
+    built.requires_more = answer.requires_more;
+    if (!built.requires_more.empty()) co_return Status{};
+    if (workspace == nullptr) co_return Err(ErrorCode::kInternal, "the build's jail has no workspace");
+    auto copy = [&] { return CopyWheel(*workspace, answer.wheel, job.place); };
+    auto copied = co_await jail.pool.Run(copy);
+    co_return copied;
+  };
+  auto result = co_await RunAlone(jail, std::move(policy), std::move(spec), std::move(shape), stop, take);
+  if (!result) co_return std::unexpected(std::move(result.error()));
+  co_return built;
 }
 
 }  // namespace cella::installer

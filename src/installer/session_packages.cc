@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr auto kClosingPoll = std::chrono::milliseconds(20);
 constexpr const char* kFailed = "DepsError";
+constexpr int64_t kUnusedSeconds = int64_t{30} * 24 * 60 * 60;  // environments without a name, as `cella env gc`
 constexpr size_t kMaxArguments = size_t{64} << 10;  // they are read on the loop; the longest requirements need less
 
 run::HostReply Failed(std::string message, const char* type = kFailed) {
@@ -93,12 +94,20 @@ async::Task<Result<Builder*>> PackageService::StartBuilder() {
     CO_TRY(environment::IndexSettings index, OperatorIndex());
     auto sweep = [this]() -> Status {
       store_->Sweep();
+      (void)store_->Collect(kUnusedSeconds);
       return {};
     };
     CO_TRY_VOID(co_await pool_.Run(sweep));
-    CO_TRY(home_, BuilderHome::Open(loop_, *store_, std::move(index), settings_.rules));
+    CO_TRY(home_, BuilderHome::Open(loop_, *store_, std::move(index),
+                                    {settings_.rules, settings_.bounds, settings_.source_builds}));
   }
   co_return &home_->builder();
+}
+
+Result<environment::BasePython> PackageService::BaseFor(const std::string& python) const {
+  TRY(language::HostEnv host, AskingHost(settings_.state_dir));
+  // Who works with the whole machine may have given guests any directory.
+  return ChooseBasePython(host, python, "", settings_.of_the_user ? nullptr : &guests_);
 }
 
 Result<LayerBase> PackageService::BaseOf(const Policy& policy) const {
@@ -108,8 +117,7 @@ Result<LayerBase> PackageService::BaseOf(const Policy& policy) const {
   TRY(language::HostEnv host, AskingHost(settings_.state_dir));
   TRY(language::Python python, language::ResolvePython({.python = policy.python, .venv = policy.venv, .host = host}));
   LayerBase base;
-  // Who works with the whole machine may have given guests any directory.
-  TRY(base.python, ChooseBasePython(host, python.executable, "", settings_.of_the_user ? nullptr : &guests_));
+  TRY(base.python, BaseFor(python.executable));
   base.packages = InstalledPackages(python.prefix, python.version);
   return base;
 }
@@ -137,14 +145,16 @@ struct SessionPackages::Change {
   run::StopSource stop;
   async::Event done;
   run::HostReply reply;
+  Progress progress;
 };
 
 SessionPackages::SessionPackages(PackageService& service, Policy policy, std::vector<std::string> configured,
-                                 bool allows_changes)
+                                 bool allows_changes, Permit permit)
     : service_(service),
       policy_(std::move(policy)),
       configured_(std::move(configured)),
       allows_changes_(allows_changes),
+      permit_(std::move(permit)),
       opening_(service.loop(), 1),
       stop_(service.loop()),
       changes_(service.loop()) {}
@@ -182,6 +192,7 @@ async::Task<run::HostReply> SessionPackages::Serve(run::HostCall call) {
         "DepsDisabledError");
   }
   auto change = std::make_shared<Change>(service_.loop());
+  change->progress = std::move(call.progress);
   changes_.Add(Perform(change, operation, std::move(*words)));
   if (const bool done = co_await change->done.Wait(); !done) {
     (void)change->stop.Request(StopReason::kCancel);
@@ -192,7 +203,7 @@ async::Task<run::HostReply> SessionPackages::Serve(run::HostCall call) {
 
 async::Task<void> SessionPackages::Perform(std::shared_ptr<Change> change, std::string operation,
                                            std::vector<std::string> words) {
-  auto applied = co_await async::Caught(Apply(operation, std::move(words), change->stop.token()));
+  auto applied = co_await async::Caught(Apply(operation, std::move(words), change->progress, change->stop.token()));
   if (applied) {
     change->reply.value = std::move(*applied);
   } else {
@@ -202,21 +213,22 @@ async::Task<void> SessionPackages::Perform(std::shared_ptr<Change> change, std::
 }
 
 async::Task<Result<std::string>> SessionPackages::Apply(const std::string& operation, std::vector<std::string> words,
-                                                        run::StopToken stop) {
+                                                        Progress progress, run::StopToken stop) {
+  CO_TRY(const std::shared_ptr<void> permit, TakePermit());
   auto opened = co_await Open();
   if (!opened) co_return std::unexpected(std::move(opened.error()));
   Json json;
   if (operation == "remove") {
     if (words.size() != 1) co_return Err(ErrorCode::kInvalid, "deps.remove: takes one name");
-    auto removed = co_await layer_->Remove(std::move(words.front()), nullptr, stop);
+    auto removed = co_await layer_->Remove(std::move(words.front()), progress, stop);
     if (!removed) co_return std::unexpected(std::move(removed.error()));
     json = {{"removed", *removed}};
   } else {
     Result<DepsChange> change = Err(ErrorCode::kInvalid, "deps.sync: takes no arguments");
     if (operation == "add") {
-      change = co_await layer_->Add(std::move(words), nullptr, stop);
+      change = co_await layer_->Add(std::move(words), progress, stop);
     } else if (words.empty()) {
-      change = co_await layer_->Sync(nullptr, stop);
+      change = co_await layer_->Sync(progress, stop);
     }
     if (!change) co_return std::unexpected(std::move(change.error()));
     json = ToJson(*change);

@@ -22,6 +22,14 @@
 
 namespace cella::installer {
 
+// What is held while the installer works for a client; an Error: the client may have no more of it now. Empty: none is
+// needed.
+using Permit = std::function<Result<std::shared_ptr<void>>()>;
+inline Result<std::shared_ptr<void>> TakePermit(const Permit& permit) {
+  if (permit) return permit();
+  return nullptr;
+}
+
 // Close it after the last session.
 class PackageService {
  public:
@@ -30,6 +38,8 @@ class PackageService {
     bool of_the_user;       // environments are the user's, whose commands share them
     environment::PackageRules rules;
     std::vector<std::string> guest_writable{};  // real paths of all that guests may write to; unless of_the_user
+    BuilderBounds bounds{};
+    bool source_builds = true;
   };
 
   // Without a store there are no packages; why() has the reason. Not to be called while another thread changes the
@@ -37,8 +47,13 @@ class PackageService {
   PackageService(async::Loop& loop, Settings settings);
 
   async::Loop& loop() { return loop_; }
+  const environment::PackageRules& rules() const { return settings_.rules; }
+  // For what blocks on the store.
+  async::BlockingPool& pool() { return pool_; }
   // Why there is no store; null: there is one.
   const Error* why() const { return store_ ? nullptr : &why_; }
+  // There is one.
+  const environment::Store& store() const { return *store_; }
   // For the engines; empty: there is no store.
   std::string layers() const { return store_ ? store_->layers() : ""; }
   std::string ready() const { return store_ ? store_->ready() : ""; }
@@ -46,10 +61,12 @@ class PackageService {
   // A layer for a session with this policy.
   async::Task<Result<std::unique_ptr<SessionLayer>>> Open(Policy policy, std::vector<std::string> configured,
                                                           SessionLayer::Use use);
+  async::Task<Result<Builder*>> StartBuilder();
+  // The interpreter that an environment rests on, from what a client wrote. Blocks while one is asked.
+  Result<environment::BasePython> BaseFor(const std::string& python) const;
   async::Task<void> Close();
 
  private:
-  async::Task<Result<Builder*>> StartBuilder();
   Result<LayerBase> BaseOf(const Policy& policy) const;
 
   async::Loop& loop_;
@@ -65,7 +82,8 @@ class PackageService {
 // Of one session. It serves the namespace `deps` to the guest (runners/README.md), and the layer to others.
 class SessionPackages : public run::HostCallHandler {
  public:
-  SessionPackages(PackageService& service, Policy policy, std::vector<std::string> configured, bool allows_changes);
+  SessionPackages(PackageService& service, Policy policy, std::vector<std::string> configured, bool allows_changes,
+                  Permit permit = {});
 
   // When the session exists: what takes the directory of each change.
   void Attach(SessionLayer::Use use) { use_ = std::move(use); }
@@ -75,6 +93,7 @@ class SessionPackages : public run::HostCallHandler {
   async::Task<Status> Open();
   // Null until Open.
   SessionLayer* layer() { return layer_.get(); }
+  Result<std::shared_ptr<void>> TakePermit() { return installer::TakePermit(permit_); }
   run::StopToken stop() { return stop_.token(); }
 
   async::Task<run::HostReply> Serve(run::HostCall call) override;
@@ -88,12 +107,13 @@ class SessionPackages : public run::HostCallHandler {
   struct Change;
   async::Task<void> Perform(std::shared_ptr<Change> change, std::string operation, std::vector<std::string> words);
   async::Task<Result<std::string>> Apply(const std::string& operation, std::vector<std::string> words,
-                                         run::StopToken stop);
+                                         Progress progress, run::StopToken stop);
 
   PackageService& service_;
   const Policy policy_;
   const std::vector<std::string> configured_;
   const bool allows_changes_;
+  const Permit permit_;
   SessionLayer::Use use_;
   async::Gate opening_;
   std::unique_ptr<SessionLayer> layer_;

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "language/path_files.h"
 #include "language/python_answer.h"
 #include "language/python_environment.h"
 #include "language/python_search.h"
@@ -106,6 +107,11 @@ Result<Python> Describe(const PythonAnswer& answer, const HostEnv& host) {
   }();
   if (!covered) {
     return std::unexpected(std::move(covered.error()).WithContext(fmt::format("Python '{}'", answer.executable)));
+  }
+  if (!python.virtual_env.empty()) {
+    for (const std::string& dir : PathFileDirectories(python.virtual_env, python.version, host)) {
+      (void)visible.Add(dir);  // what is too wide to be shown is not
+    }
   }
   python.visible = visible.Take();
   if (std::string dir = DirName(python.executable); !StandardBinDirectory(dir)) python.path_dirs = {std::move(dir)};

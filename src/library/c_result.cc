@@ -172,6 +172,7 @@ const char* cella_event_text(const cella_event* event, size_t* size) {
   if (const auto* output = As<OutputEvent>(event)) return Text(output->bytes, size);
   if (const auto* value = As<ValueEvent>(event)) return Text(value->text, size);
   if (const auto* request = As<InputRequestEvent>(event)) return Text(request->prompt, size);
+  if (const auto* progress = As<ProgressEvent>(event)) return Text(progress->text, size);
   return Nothing(size);
 }
 uint64_t cella_event_dropped(const cella_event* event) {
@@ -226,3 +227,4 @@ static_assert(std::is_same_v<std::variant_alternative_t<CELLA_EVENT_INPUT_REQUES
 static_assert(std::is_same_v<std::variant_alternative_t<CELLA_EVENT_FILE, Event>, FileEvent>);
 static_assert(std::is_same_v<std::variant_alternative_t<CELLA_EVENT_FILES_INCOMPLETE, Event>, FilesIncompleteEvent>);
 static_assert(std::is_same_v<std::variant_alternative_t<CELLA_EVENT_FINISHED, Event>, FinishedEvent>);
+static_assert(std::is_same_v<std::variant_alternative_t<CELLA_EVENT_PROGRESS, Event>, ProgressEvent>);

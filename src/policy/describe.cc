@@ -26,6 +26,14 @@ Json TypeOf(Kind kind) {
     case Kind::kCount: return {{"type", {"integer", "string"}}};
     case Kind::kDuration:
     case Kind::kCpus: return {{"type", {"number", "string"}}};
+    case Kind::kEnvironment: {
+      const Json texts = {{"type", "array"}, {"items", text}};
+      return {{"oneOf",
+               {text,
+                {{"type", "object"},
+                 {"additionalProperties", false},
+                 {"properties", {{"python", text}, {"packages", texts}, {"preload", texts}}}}}}};
+    }
     case Kind::kPackages:
     case Kind::kModules: return {{"type", "array"}, {"items", text}};
     case Kind::kVariables:
@@ -95,6 +103,7 @@ std::string DescribeKind(const Key& key) {
     case Kind::kMounts: return "list of mounts";
     case Kind::kName: return "name";
     case Kind::kPackages: return "list of packages";
+    case Kind::kEnvironment: return "name, or table of python, packages, preload";
     case Kind::kLabels: return "texts by name";
   }
   return "text";

@@ -13,6 +13,8 @@ inline nlohmann::json SampleOf(const Key& key) {
     case Kind::kText: return "3.9";
     case Kind::kPath: return "/usr";
     case Kind::kModules: return nlohmann::json::array({"numpy"});
+    case Kind::kEnvironment:
+      return {{"packages", nlohmann::json::array({"numpy>=2"})}, {"preload", nlohmann::json::array({"numpy"})}};
     case Kind::kPackages: return nlohmann::json::array({"numpy>=2"});
     case Kind::kSwitch:
       return !WithValue(key, SessionSpec{}, [](const auto& value) {

@@ -91,6 +91,16 @@ constexpr Key kKeys[] = {
      .commands = Commands::kSessions,
      .option = "--preload",
      .python = "preload"},
+    {.name = "environment",
+     .kind = Kind::kEnvironment,
+     .field = CELLA_AT(environment),
+     .help = "A Python environment: the name of one, or `python`, `packages` and `preload` to make it from.",
+     .empty = "none",
+     .ask = Ask::kAllowed,
+     .scope = Scope::kOutside,
+     .executors = kHostPython,
+     .instead = "use an image with the packages",
+     .python = "environment"},
     {.name = "rootfs",
      .kind = Kind::kPath,
      .field = CELLA_AT(policy.rootfs),
@@ -465,6 +475,10 @@ struct Shower {
   std::string operator()(const std::vector<std::string>& texts) const {
     return fmt::format("{}", fmt::join(texts, ","));
   }
+  std::string operator()(const EnvironmentChoice& choice) const {
+    if (choice.empty() || !choice.name.empty()) return choice.name;
+    return fmt::format("{}", fmt::join(choice.packages, ","));
+  }
   std::string operator()(const auto& many) const { return many.empty() ? "" : fmt::format("{} entries", many.size()); }
 };
 
@@ -485,6 +499,12 @@ struct Exact {
   void operator()(const std::vector<std::string>& texts) const {
     Add(fmt::format("{}", texts.size()));
     for (const std::string& each : texts) Add(each);
+  }
+  void operator()(const EnvironmentChoice& choice) const {
+    Add(choice.name);
+    Add(choice.python);
+    (*this)(choice.packages);
+    (*this)(choice.preload);
   }
   void operator()(const std::vector<Mount>& mounts) const {
     Add(fmt::format("{}", mounts.size()));

@@ -33,7 +33,8 @@ enum class Kind {
   kVariables,
   kMounts,
   kName,
-  kPackages,  // requirements of Python packages
+  kPackages,     // requirements of Python packages
+  kEnvironment,  // a name, or what one is made from
   kLabels,
 };
 
@@ -51,7 +52,7 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 using Labels = std::map<std::string, std::string>;
 using Field = std::variant<At<std::string>, At<std::vector<std::string>>, At<bool>, At<std::chrono::nanoseconds>,
                            At<Limit<uint64_t>>, At<Limit<std::chrono::nanoseconds>>, At<std::optional<double>>,
-                           At<Variables>, At<std::vector<Mount>>, At<Labels>, WordField>;
+                           At<Variables>, At<std::vector<Mount>>, At<Labels>, At<EnvironmentChoice>, WordField>;
 
 // What the clients of a server may set a key to.
 enum class Ask {

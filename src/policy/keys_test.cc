@@ -174,5 +174,22 @@ TEST(PolicyKeysTest, GuidesNameEveryKey) {
   }
 }
 
+TEST(PolicyKeysTest, EnvironmentIsANameOrWhatOneIsMadeFrom) {
+  const Key& key = *Find("environment");
+  SessionSpec spec;
+  ASSERT_TRUE(Set(key, "tools", &spec));
+  EXPECT_EQ(spec.environment.name, "tools");
+  ASSERT_TRUE(Set(key, {{"packages", {"numpy>=2", "six"}}}, &spec));
+  EXPECT_EQ(spec.environment.name, "");
+  EXPECT_THAT(spec.environment.packages, ::testing::ElementsAre("numpy>=2", "six"));
+  for (const nlohmann::json& bad :
+       {nlohmann::json(""), nlohmann::json("../x"), nlohmann::json("a b"), nlohmann::json(7), nlohmann::json::array(),
+        nlohmann::json::object(), nlohmann::json{{"index", "x"}}, nlohmann::json{{"packages", "six"}},
+        nlohmann::json{{"packages", {"--index-url=x"}}}, nlohmann::json{{"packages", {1}}},
+        nlohmann::json{{"preload", {"a b"}}}, nlohmann::json{{"python", 3}}}) {
+    EXPECT_FALSE(Set(key, bad, &spec)) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace cella::policy

@@ -94,6 +94,18 @@ Read<std::vector<std::string>> ReadPackages(const json& value) {
   return texts;
 }
 
+Read<std::vector<std::string>> ReadModules(const json& value) {
+  if (!value.is_array()) return Bad("must be a list of names of Python modules");
+  if (value.size() > kMaxModules) return Bad(fmt::format("has {} entries: at most {}", value.size(), kMaxModules));
+  std::vector<std::string> modules;
+  for (const json& each : value) {
+    TRY(std::string module, Text(each, kMaxPath));
+    if (!IsModuleName(module)) return Bad(fmt::format("'{}' is not the name of a Python module", Shown(module)));
+    modules.push_back(std::move(module));
+  }
+  return modules;
+}
+
 // SOURCE:TARGET[:ro|rw]
 Read<Mount> ParseMount(std::string_view text) {
   const size_t first = text.find(':');
@@ -128,15 +140,12 @@ struct Setter {
       TRY(*at(spec), ReadPackages(value));
       return {};
     }
-    if (!value.is_array()) return Bad("must be a list of names of Python modules");
-    if (value.size() > kMaxModules) return Bad(fmt::format("has {} entries: at most {}", value.size(), kMaxModules));
-    std::vector<std::string> modules;
-    for (const json& each : value) {
-      TRY(std::string module, Text(each, kMaxPath));
-      if (!IsModuleName(module)) return Bad(fmt::format("'{}' is not the name of a Python module", Shown(module)));
-      modules.push_back(std::move(module));
-    }
-    *at(spec) = std::move(modules);
+    TRY(*at(spec), ReadModules(value));
+    return {};
+  }
+
+  Done operator()(At<EnvironmentChoice> at) const {
+    TRY(*at(spec), ReadEnvironment(value));
     return {};
   }
 
@@ -268,6 +277,35 @@ Done ReadObject(const json& object, const std::string& prefix, Request* request)
 }
 
 }  // namespace
+
+Read<EnvironmentChoice> ReadEnvironment(const json& value) {
+  EnvironmentChoice choice;
+  if (value.is_string()) {
+    TRY(choice.name, Text(value, kMaxPath));
+    if (!IsName(choice.name)) return NotAName(choice.name);
+    return choice;
+  }
+  if (!value.is_object()) return Bad(R"(must be a name, or an object, as {"packages": ["numpy>=2"]})");
+  for (const auto& [key, part] : value.items()) {
+    if (key != "python" && key != "packages" && key != "preload") {
+      return Bad(UnknownKey(key, {"python", "packages", "preload"}));
+    }
+    if (part.is_null()) continue;
+    Done read = [&]() -> Done {
+      if (key == "python") {
+        TRY(choice.python, Text(part, kMaxPath));
+      } else if (key == "packages") {
+        TRY(choice.packages, ReadPackages(part));
+      } else {
+        TRY(choice.preload, ReadModules(part));
+      }
+      return {};
+    }();
+    if (!read) return Below(key, std::move(read.error()));
+  }
+  if (choice.empty()) return Bad("is empty: name packages, or leave it out");
+  return choice;
+}
 
 Scalar ToScalar(const json& value) {
   if (value.is_boolean()) return value.get<bool>();

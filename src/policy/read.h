@@ -31,6 +31,9 @@ Read<void> SetText(const Key& key, std::string_view text, SessionSpec* spec);
 // An object in which no key is there twice. A null is the same as no value.
 Read<Request> ReadDocument(const nlohmann::json& object);
 
+// An environment: a name, or an object with `python`, `packages` and `preload`.
+Read<EnvironmentChoice> ReadEnvironment(const nlohmann::json& value);
+
 // The text of a Scalar is that of `value`.
 Scalar ToScalar(const nlohmann::json& value);
 

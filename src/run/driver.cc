@@ -106,7 +106,8 @@ async::Task<Result<RunFacts>> RunDriver::Watch(Execution& execution, const Block
       loop_, sink_, calls_,
       {.on_room = [&] { execution.Wake(); }, .on_closed = [&](Stream stream) { execution.CloseOutput(stream); }});
   stop_.SetListener([&] { execution.Wake(); });
-  calls_.Open([&](HostReply reply) { execution.Answer(std::move(reply)); });
+  calls_.Open([&](HostReply reply) { execution.Answer(std::move(reply)); },
+              [&](std::string_view line) { queue.Push(ProgressEvent{std::string(line)}); });
   gave_up_ = false;
   auto followed = co_await async::Caught(Follow(execution, queue, turn));
   // Nobody watches the guest any more.

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace cella::run {
 
@@ -16,6 +18,8 @@ struct HostCall {
   std::string operation;
   std::string arguments;  // JSON text, as the namespace defines it; of the socket: see calls/arguments.h
   CallDoor door = CallDoor::kRunner;
+  // Shows the clients of the run what takes so long. May be called until the call is answered, and does nothing later.
+  std::function<void(std::string_view line)> progress{};
 };
 
 struct HostError {

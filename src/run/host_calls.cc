@@ -6,7 +6,17 @@
 
 namespace cella::run {
 
-void HostCalls::Open(Answer answer) { answer_ = std::move(answer); }
+void HostCalls::Open(Answer answer, ShowProgress show_progress) {
+  answer_ = std::move(answer);
+  show_progress_.reset();
+  if (!show_progress) return;
+  auto show = [left = bounds_.progress_lines, to = std::move(show_progress)](std::string_view line) mutable {
+    if (left == 0) return;
+    --left;
+    to(line);
+  };
+  show_progress_ = std::make_shared<ShowProgress>(std::move(show));
+}
 
 void HostCalls::Record(const HostCall& call, async::TimePoint start, size_t bytes_out, std::string_view outcome) {
   if (!recorder_) return;
@@ -40,6 +50,9 @@ void HostCalls::Take(HostCall call, Answer answer) {
   if (handler == handlers.end()) {
     return Refuse(call, answer, fmt::format("there is no namespace '{}' here", call.space));
   }
+  call.progress = [to = std::weak_ptr<ShowProgress>(show_progress_)](std::string_view line) {
+    if (auto show = to.lock()) (*show)(line);
+  };
   if (!calls_) calls_ = std::make_unique<async::TaskGroup>(loop_);
   ++open_;
   calls_->Add(Serve(std::move(call), std::move(answer), *handler->second));
@@ -77,6 +90,7 @@ async::Task<void> HostCalls::Serve(HostCall call, Answer answer, HostCallHandler
 
 async::Task<void> HostCalls::Close() {
   answer_ = nullptr;
+  show_progress_.reset();
   if (!calls_) co_return;
   calls_->Cancel();
   co_await calls_->Join();

@@ -21,6 +21,7 @@ struct HostCallBounds {
   size_t per_run = 10'000;
   size_t argument_bytes = size_t{1} << 20;
   size_t value_bytes = size_t{16} << 20;
+  size_t progress_lines = 2000;  // of one block
 };
 
 // What is recorded of a call: never arguments or values.
@@ -44,6 +45,7 @@ class HostCalls {
  public:
   using Answer = std::function<void(HostReply)>;
   using Recorder = std::function<void(const HostCallRecord&)>;
+  using ShowProgress = std::function<void(std::string_view line)>;
 
   explicit HostCalls(async::Loop& loop, HostCallBounds bounds = {}) : loop_(loop), bounds_(bounds) {}
 
@@ -55,8 +57,9 @@ class HostCalls {
 
   // The calls of the next blocks are counted from zero.
   void BeginRun() { taken_ = 0; }
-  // Calls that come from now on belong to this block; `answer` gets the replies to calls of the runner.
-  void Open(Answer answer);
+  // Calls that come from now on belong to this block; `answer` gets the replies to calls of the runner, and
+  // `show_progress` at most HostCallBounds::progress_lines lines.
+  void Open(Answer answer, ShowProgress show_progress = {});
   // Takes a call; beyond a bound it is answered with an error at once, nothing is queued. With an `answer` of its own,
   // it is answered in any case, also when no block is on; it outlives the call.
   void Take(HostCall call, Answer answer = {});
@@ -73,7 +76,8 @@ class HostCalls {
   std::array<std::map<std::string, HostCallHandler*, std::less<>>, 2> handlers_;  // by door
   Recorder recorder_;
   Answer answer_;
-  std::unique_ptr<async::TaskGroup> calls_;  // of the block that is on
+  std::shared_ptr<ShowProgress> show_progress_;  // of the block that is on; calls that outlive it find none
+  std::unique_ptr<async::TaskGroup> calls_;      // of the block that is on
   size_t open_ = 0;
   size_t taken_ = 0;
 };

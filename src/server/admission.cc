@@ -34,6 +34,7 @@ class Admission {
     TRY_VOID(Mounts());
     TRY_VOID(Python());
     TRY_VOID(Storage());
+    TRY_VOID(Environment());
     Variables();
     if (spec_.executor == ExecutorKind::kContainer) {
       spec_.preload.clear();  // of other executors
@@ -173,26 +174,46 @@ class Admission {
     if (given_venv) policy.python.clear();  // a default, which has nothing to do with this environment
     if (!Given("python")) return {};
     const std::string& python = request_.spec.policy.python;
-    if (language::ParsePythonVersion(python)) {
-      if (!given_venv) policy.venv.clear();
-      policy.python = python;
-      return {};
+    const bool is_path = !language::ParsePythonVersion(python);
+    if (given_venv && is_path && python.starts_with('/')) {
+      return Invalid("venv: a virtual environment has its own interpreter; leave 'python' out");
     }
+    TRY(policy.python, AllowedPython("python", python));
+    if (!given_venv) policy.venv.clear();
+    return {};
+  }
+
+  // A version, or an interpreter that the operator listed.
+  Answer<std::string> AllowedPython(std::string_view key, const std::string& python) const {
+    if (language::ParsePythonVersion(python)) return python;
     // The server itself runs an interpreter to ask it about itself: not any program that happens to be on PATH, and
     // none that a guest may have written.
     if (!python.starts_with('/')) {
       return Invalid(
-          fmt::format("python: '{}' is neither a version such as 3.12 nor an absolute path", policy::Shown(python)));
+          fmt::format("{}: '{}' is neither a version such as 3.12 nor an absolute path", key, policy::Shown(python)));
     }
-    if (given_venv) return Invalid("venv: a virtual environment has its own interpreter; leave 'python' out");
     std::string path = language::Normalize(python, "/");
     const bool listed = std::ranges::any_of(config_.allow.pythons, [&](const std::string& dir) {
       return language::IsBelow(path, language::Normalize(dir, "/"));
     });
     const bool allowed = listed || config_.allow.whole_machine;
-    if (!allowed || language::LiesBelowAny(path, config_.allow.mounts)) return NotAllowed("python", python);
+    if (!allowed || language::LiesBelowAny(path, config_.allow.mounts)) return NotAllowed(key, python);
+    return path;
+  }
+
+  Done Environment() {
+    if (!Given("environment")) return {};
+    for (const char* other : {"python", "venv", "rootfs"}) {
+      if (!Given(other)) continue;
+      return Invalid(fmt::format("environment: it has its own Python; leave '{}' out", other));
+    }
+    TRY(spec_.environment, AdmitEnvironment(request_.spec.environment, false));
+    // What the defaults say of another Python does not count.
+    Policy& policy = spec_.policy;
     policy.venv.clear();
-    policy.python = std::move(path);
+    policy.rootfs.clear();
+    policy.python.clear();
+    if (!Given("preload")) spec_.preload.clear();
     return {};
   }
 
@@ -224,6 +245,24 @@ class Admission {
     return {};
   }
 
+ public:
+  // Also of a request for one that is no session's.
+  Answer<EnvironmentChoice> AdmitEnvironment(EnvironmentChoice choice, bool named) const {
+    if (!choice.name.empty() && !named) return choice;
+    if (!config_.allow.environments && !config_.allow.whole_machine) {
+      return Forbidden("environment: this server makes no environments for its clients",
+                       "name one that the operator made, or ask whoever runs the server");
+    }
+    if (choice.python.empty()) {
+      const Policy& defaults = config_.defaults.policy;
+      choice.python = defaults.venv.empty() ? defaults.python : defaults.venv + "/bin/python";
+    } else {
+      TRY(choice.python, AllowedPython("environment.python", choice.python));
+    }
+    return choice;
+  }
+
+ private:
   void Variables() {
     auto& env = spec_.policy.env;
     for (const auto& [name, value] : request_.spec.policy.env) {
@@ -255,6 +294,11 @@ Answer<policy::Request> ReadPolicy(const nlohmann::json& value) {
 Answer<policy::Request> ParsePolicy(std::string_view body) {
   TRY(nlohmann::json parsed, ParseJsonObject(body));
   return ReadPolicy(parsed);
+}
+
+Answer<EnvironmentChoice> AdmitEnvironment(const EnvironmentChoice& choice, const Config& config) {
+  const policy::Request request;
+  return Admission(request, config, "").AdmitEnvironment(choice, true);
 }
 
 Answer<SessionSpec> Admit(const policy::Request& request, const Config& config, std::string_view client) {

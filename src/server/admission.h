@@ -20,4 +20,7 @@ Answer<policy::Request> ReadPolicy(const nlohmann::json& value);
 // quota bounds the memory of one session.
 Answer<SessionSpec> Admit(const policy::Request& request, const Config& config, std::string_view client);
 
+// The same for an environment that is to be made under a name.
+Answer<EnvironmentChoice> AdmitEnvironment(const EnvironmentChoice& choice, const Config& config);
+
 }  // namespace cella::server

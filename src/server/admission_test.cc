@@ -116,6 +116,26 @@ TEST_F(AdmissionTest, EveryGivenKeyArrives) {
   }
 }
 
+TEST_F(AdmissionTest, EnvironmentsOfPackagesNeedPermissionAndHaveTheirOwnPython) {
+  const std::string packages = R"({"environment": {"packages": ["six"]}})";
+  EXPECT_EQ(Ask(packages, Configured()).error().status, 403);
+  const Config config = Configured("[allow]\nenvironments = true\n[policy]\npython = \"3.12\"");
+  auto spec = Ask(packages, config);
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(spec->environment.python, "3.12");
+  EXPECT_EQ(spec->policy.python, "");
+  auto named = Ask(R"({"environment": "tools"})", Configured());
+  ASSERT_TRUE(named) << "one that is there needs no permission";
+  EXPECT_EQ(named->environment.name, "tools");
+  EXPECT_EQ(Ask(R"({"environment": {"packages": ["six"], "python": "/tmp/python"}})", config).error().status, 403);
+  EXPECT_EQ(Ask(R"({"environment": {"packages": ["six"], "python": "python"}})", config).error().status, 400);
+  for (const char* other : {R"("python": "3.11")", R"("venv": "ROOT/data")", R"("rootfs": "ROOT/data")"}) {
+    auto both = Ask(fmt::format(R"({{"environment": "tools", {}}})", other), config);
+    ASSERT_FALSE(both) << other;
+    EXPECT_EQ(both.error().status, 400) << other;
+  }
+}
+
 TEST_F(AdmissionTest, RejectsKeysWithoutMeaningForTheExecutor) {
   Config config = Configured("[allow]\nexecutors = [\"sandbox\", \"local\", \"subprocess\"]");
   for (const char* body : {R"({"executor": "local", "rootfs": "/"})", R"({"executor": "local", "mounts": []})",

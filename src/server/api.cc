@@ -30,6 +30,7 @@ Api::Api(Hub& hub, const Clients& clients, HostRules rules) : hub_(hub), clients
   AddRunOperations(hub, &router_);
   AddGuestOperations(hub, &router_);
   AddDepsOperations(hub, &router_);
+  AddEnvironmentOperations(hub, &router_);
   AddChannelOperations(hub, &router_);
   AddFileOperations(hub, &router_);
   AddStorageOperations(hub, &router_);

@@ -31,6 +31,9 @@ struct QuotaLimits {
   std::optional<uint64_t> memory;  // sum of the memory limits of its sessions
   std::optional<double> requests_per_second;
   std::optional<uint64_t> burst;  // requests at once; absent: those of one second
+  std::optional<uint64_t> environments = 64;
+  std::optional<uint64_t> environment_disk = uint64_t{8} << 30;
+  std::optional<uint64_t> builds = 4;  // of environments and of packages for sessions, at once
 
   bool operator==(const QuotaLimits&) const = default;
 };
@@ -72,6 +75,8 @@ struct Config {
     std::vector<std::string> mounts;
     std::vector<std::string> pythons;
     bool runtime_deps = false;
+    bool environments = false;
+    bool source_builds = false;
     bool whole_machine = false;
   } allow;
 
@@ -85,6 +90,8 @@ struct Config {
   struct Packages {
     std::vector<std::string> allow;  // empty: all
     std::vector<std::string> deny;
+    uint64_t installers = 4;  // at once
+    uint64_t cache_size = uint64_t{8} << 30;
   } packages;
 
   QuotaLimits quota;

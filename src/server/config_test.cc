@@ -86,8 +86,13 @@ mounts = ["/srv/data"]
 pythons = ["/opt/pythons"]
 whole_machine = true
 runtime_deps = true
+environments = true
+source_builds = true
 packages = ["numpy"]
 denied_packages = ["evil"]
+[packages]
+installers = 2
+cache_size = "1g"
 [container]
 engine = "unix:///run/engine.sock"
 image = "an/image:1"
@@ -114,6 +119,9 @@ concurrent_runs = 6
 memory = "7g"
 requests_per_second = 0.5
 burst = 8
+environments = 9
+environment_disk = "10g"
+builds = 11
 [quota.alice]
 sessions = 50
 [retention]
@@ -200,8 +208,8 @@ TEST(ConfigReaderTest, ErrorsNamePositionAndReason) {
       {"[server]\nmax_bdy = 5", "cella.toml:2:1: unknown key 'max_bdy'; did you mean 'max_body'?"},
       {"[sever]\n", "cella.toml:1:2: unknown key 'sever'; did you mean 'server'?"},
       {"zebra = 1",
-       "unknown key 'zebra'; known are server, sessions, policy, allow, container, storage, maxima, quota, retention, "
-       "log"},
+       "unknown key 'zebra'; known are server, sessions, policy, allow, packages, container, storage, maxima, quota, "
+       "retention, log"},
       {"server = 1", "cella.toml:1:10: 'server' is a section"},
       {"[policy]\nlimits = 1", "'limits' is a section: write [policy.limits]"},
       {"[policy]\nlimit.memory = 1", "unknown key 'limit'; did you mean 'limits'?"},

@@ -90,6 +90,8 @@ async::Task<void> AddDeps(Hub& hub, Call& call) {
   auto session = co_await Unlock(hub, call, false);
   if (!session) co_return;
   installer::SessionPackages& packages = session->packages();
+  const auto permit = packages.TakePermit();
+  if (!permit) co_return co_await Refuse(call.exchange, Failed(permit.error()));
   auto change = co_await packages.layer()->Add(std::move(specs), nullptr, packages.stop());
   if (!change) co_return co_await Refuse(call.exchange, Failed(change.error()));
   co_await AnswerJson(call.exchange, 200, ToJson(*change));
@@ -99,6 +101,8 @@ async::Task<void> SyncDeps(Hub& hub, Call& call) {
   auto session = co_await Unlock(hub, call, true);
   if (!session) co_return;
   installer::SessionPackages& packages = session->packages();
+  const auto permit = packages.TakePermit();
+  if (!permit) co_return co_await Refuse(call.exchange, Failed(permit.error()));
   auto change = co_await packages.layer()->Sync(nullptr, packages.stop());
   if (!change) co_return co_await Refuse(call.exchange, Failed(change.error()));
   co_await AnswerJson(call.exchange, 200, ToJson(*change));
@@ -108,6 +112,8 @@ async::Task<void> RemoveDep(Hub& hub, Call& call) {
   auto session = co_await Unlock(hub, call, false);
   if (!session) co_return;
   installer::SessionPackages& packages = session->packages();
+  const auto permit = packages.TakePermit();
+  if (!permit) co_return co_await Refuse(call.exchange, Failed(permit.error()));
   auto removed = co_await packages.layer()->Remove(std::string(call.parameters[1]), nullptr, packages.stop());
   if (!removed) co_return co_await Refuse(call.exchange, Failed(removed.error()));
   co_await AnswerJson(call.exchange, 200, {{"removed", *removed}});

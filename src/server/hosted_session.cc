@@ -25,7 +25,7 @@ std::string At(std::chrono::system_clock::time_point time) {
 HostedSession::HostedSession(Hub& hub, SessionSpec spec, std::string owner, Quota::Share share,
                              std::unique_ptr<session::Session> session,
                              std::shared_ptr<installer::SessionPackages> packages, std::shared_ptr<SessionTools> tools,
-                             std::shared_ptr<storage::SessionStorage> storage)
+                             EnvironmentLease environment, std::shared_ptr<storage::SessionStorage> storage)
     : hub_(hub),
       spec_(std::move(spec)),
       owner_(std::move(owner)),
@@ -33,6 +33,7 @@ HostedSession::HostedSession(Hub& hub, SessionSpec spec, std::string owner, Quot
       session_(std::move(session)),
       packages_(std::move(packages)),
       tools_(std::move(tools)),
+      environment_(std::move(environment)),
       storage_(std::move(storage)),
       tasks_(hub.loop),
       gone_(hub.loop) {
@@ -56,6 +57,7 @@ Json HostedSession::Describe() const {
   json["labels"] = std::move(labels);
   json["executor"] = ToString(spec_.executor);
   json["status"] = status();
+  if (!spec_.environment.name.empty()) json["environment"] = spec_.environment.name;
   json["capabilities"] = session_->Capabilities();
   json["created_at"] = At(created_);
   json["expires_at"] = At(created_ + std::chrono::duration_cast<std::chrono::seconds>(spec_.max_lifetime));

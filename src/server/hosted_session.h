@@ -20,6 +20,7 @@
 #include "server/hosted_run.h"
 #include "server/hub.h"
 #include "server/quota.h"
+#include "server/session_environment.h"
 #include "server/session_tools.h"
 #include "session/session.h"
 #include "storage/spaces.h"
@@ -33,7 +34,8 @@ class HostedSession {
  public:
   HostedSession(Hub& hub, SessionSpec spec, std::string owner, Quota::Share share,
                 std::unique_ptr<session::Session> session, std::shared_ptr<installer::SessionPackages> packages,
-                std::shared_ptr<SessionTools> tools, std::shared_ptr<storage::SessionStorage> storage);
+                std::shared_ptr<SessionTools> tools, EnvironmentLease environment,
+                std::shared_ptr<storage::SessionStorage> storage);
 
   const std::string& id() const { return session_->id(); }
   const std::string& owner() const { return owner_; }
@@ -59,6 +61,8 @@ class HostedSession {
 
   // What it adds to those of its Python.
   installer::SessionPackages& packages() { return *packages_; }
+  // The key of the environment that it was opened with; empty: none.
+  std::string environment_key() const { return environment_ ? environment_->manifest.key : ""; }
   // Functions of its client; null where code cannot call the host.
   SessionTools* tools() const { return tools_.get(); }
   // Null: it has none.
@@ -96,6 +100,7 @@ class HostedSession {
   uint64_t last_listener_ = 0;
   std::shared_ptr<installer::SessionPackages> packages_;
   std::shared_ptr<SessionTools> tools_;
+  const EnvironmentLease environment_;
   std::shared_ptr<storage::SessionStorage> storage_;
   bool lost_ = false;
   Status ended_;

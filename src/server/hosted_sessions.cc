@@ -10,6 +10,7 @@
 #include "server/answer.h"
 #include "server/log.h"
 #include "server/metrics.h"
+#include "server/session_environment.h"
 #include "server/storage_of_session.h"
 
 namespace cella::server {
@@ -37,6 +38,9 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   if (engine == nullptr) co_return Forbidden(fmt::format("executor: '{}' is not allowed", ToString(spec.executor)));
   ++opening_;
   ScopeExit opened([this] { --opening_; });
+  auto lease = co_await PrepareEnvironment(hub, owner, &spec);
+  if (!lease) co_return std::unexpected(std::move(lease.error()));
+  if (closing_ || hub.draining) co_return std::unexpected(Draining());
   const async::TimePoint start = async::Clock::now();
 
   auto storage = co_await OpenStorage(hub, spec);
@@ -45,7 +49,8 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
 
   session::SessionOptions options;
   options.guest = spec;
-  auto packages = std::make_shared<installer::SessionPackages>(hub.packages, spec.policy, spec.deps, spec.runtime_deps);
+  auto packages = std::make_shared<installer::SessionPackages>(hub.packages, spec.policy, spec.deps, spec.runtime_deps,
+                                                               BuildPermitFor(hub, owner));
   if (spec.executor == ExecutorKind::kSandbox) options.spaces[run::kPackagesSpace] = packages;
   std::shared_ptr<SessionTools> tools;
   if (spec.executor == ExecutorKind::kSandbox) {
@@ -66,7 +71,8 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   row.labels = LabelsOf(spec);
   row.executor = ToString(spec.executor);
   auto hosted = std::make_shared<HostedSession>(hub, std::move(spec), owner, std::move(*share), std::move(*session),
-                                                std::move(packages), std::move(tools), std::move(storage->session));
+                                                std::move(packages), std::move(tools), std::move(*lease),
+                                                std::move(storage->session));
   auto stored = co_await hub.registry.SessionOpened(std::move(row));
   if (!stored || closing_) {
     hosted->Stop("it could not be kept");

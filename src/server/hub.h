@@ -15,8 +15,9 @@ namespace cella::engine {
 struct Engine;
 }
 namespace cella::installer {
+class Environments;
 class PackageService;
-}
+}  // namespace cella::installer
 namespace cella::registry {
 class Registry;
 }
@@ -51,6 +52,7 @@ struct Hub {
   HostedSessions& sessions;
   async::BlockingPool& work;  // reads large bodies and renders large results: nothing that waits
   installer::PackageService& packages;
+  installer::Environments& environments;
   storage::Service& storages;
   std::function<size_t()> connections;  // that are open
   bool draining = false;

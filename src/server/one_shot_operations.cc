@@ -15,6 +15,7 @@
 #include "server/render.h"
 #include "server/run_request.h"
 #include "server/run_service.h"
+#include "server/session_environment.h"
 
 namespace cella::server {
 namespace {
@@ -44,6 +45,8 @@ async::Task<void> RunOnce(Hub& hub, Call& call) {
   if (!json) co_return;
   auto spec = TakeSpec(&*json, hub, call.client);
   if (!spec) co_return co_await Refuse(call.exchange, std::move(spec.error()));
+  auto lease = co_await PrepareEnvironment(hub, call.client, &*spec);
+  if (!lease) co_return co_await Refuse(call.exchange, std::move(lease.error()));
   auto request = ReadRunRequest(*json, hub.config, RunKind::kOneProgram);
   if (!request) co_return co_await Refuse(call.exchange, std::move(request.error()));
   if (request->run.blocks.size() != 1) {
@@ -215,6 +218,8 @@ async::Task<void> RunBatch(Hub& hub, Call& call) {
   if (auto share = hub.quota.TakeRun(call.client); !share) {
     co_return co_await Refuse(call.exchange, std::move(share.error()));
   }
+  auto lease = co_await PrepareEnvironment(hub, call.client, &batch->spec);
+  if (!lease) co_return co_await Refuse(call.exchange, std::move(lease.error()));
   BatchRunner runner(hub, call, std::move(*batch));
   co_await runner.Run();
 }

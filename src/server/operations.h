@@ -25,6 +25,7 @@ void AddSessionOperations(Hub& hub, Router* router);
 void AddRunOperations(Hub& hub, Router* router);
 void AddGuestOperations(Hub& hub, Router* router);  // interrupt, reset, input, complete, inspect, checkpoints
 void AddDepsOperations(Hub& hub, Router* router);   // packages of a session
+void AddEnvironmentOperations(Hub& hub, Router* router);
 void AddChannelOperations(Hub& hub, Router* router);
 void AddFileOperations(Hub& hub, Router* router);
 void AddStorageOperations(Hub& hub, Router* router);  // artifacts, workflows

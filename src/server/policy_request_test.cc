@@ -36,6 +36,7 @@ TEST(PolicyRequestTest, ReadsEveryKey) {
     "rootfs": "/r", "name": "n-1", "labels": {"team": "blau ü", "x": ""}, "max_lifetime": "2h", "idle_timeout": 90,
     "env": {"A": "1", "B": ""}, "mounts": [{"source": "/s", "target": "/t"}, {"source": "/s2", "target": "/t2", "mode": "rw"}],
     "checkpoint": "off", "best_effort": true, "deps": ["numpy>=2"], "allow_runtime_deps": false, "storage": "/data",
+    "environment": "tools",
     "kernel": "ir", "jail": true, "startup_timeout": "3s",
     "container": {"image": "an/image:1", "pull": "never", "mode": "command", "name": "n", "runtime": "runsc",
                   "engine": "unix:///e", "read_only": false, "bind_dir": "/b", "auth_token": "t",

@@ -20,17 +20,16 @@ Quota::Share& Quota::Share::operator=(Share&& other) noexcept {
   if (this == &other) return *this;
   GiveBack();
   client_ = std::exchange(other.client_, nullptr);
-  sessions_ = other.sessions_;
-  runs_ = other.runs_;
-  memory_ = other.memory_;
+  part_ = other.part_;
   return *this;
 }
 
 void Quota::Share::GiveBack() {
   if (client_ == nullptr) return;
-  client_->use.sessions -= sessions_;
-  client_->use.runs -= runs_;
-  client_->use.memory -= memory_;
+  client_->use.sessions -= part_.sessions;
+  client_->use.runs -= part_.runs;
+  client_->use.memory -= part_.memory;
+  client_->use.builds -= part_.builds;
   client_ = nullptr;
 }
 
@@ -84,7 +83,7 @@ Answer<Quota::Share> Quota::TakeSession(std::string_view client, uint64_t memory
   }
   state.use.sessions += 1;
   state.use.memory += memory;
-  return Share(&state, 1, 0, memory);
+  return Share(&state, {.sessions = 1, .memory = memory});
 }
 
 Answer<Quota::Share> Quota::TakeRun(std::string_view client) {
@@ -94,7 +93,17 @@ Answer<Quota::Share> Quota::TakeRun(std::string_view client) {
     return TooMany(fmt::format("{} runs at once, and no more, are yours", *limits.concurrent_runs), kRetryRun);
   }
   state.use.runs += 1;
-  return Share(&state, 0, 1, 0);
+  return Share(&state, {.runs = 1});
+}
+
+Answer<Quota::Share> Quota::TakeBuild(std::string_view client) {
+  QuotaLimits limits = limits_(client);
+  Client& state = Of(client);
+  if (limits.builds && state.use.builds >= *limits.builds) {
+    return TooMany(fmt::format("{} installations at once, and no more, are yours", *limits.builds), kRetrySession);
+  }
+  state.use.builds += 1;
+  return Share(&state, {.builds = 1});
 }
 
 Quota::Use Quota::UseOf(std::string_view client) const {

@@ -32,11 +32,13 @@ class Quota {
 
    private:
     friend class Quota;
-    Share(Client* client, uint64_t sessions, uint64_t runs, uint64_t memory)
-        : client_(client), sessions_(sessions), runs_(runs), memory_(memory) {}
+    struct Part {
+      uint64_t sessions = 0, runs = 0, memory = 0, builds = 0;
+    };
+    Share(Client* client, Part part) : client_(client), part_(part) {}
 
     Client* client_ = nullptr;
-    uint64_t sessions_ = 0, runs_ = 0, memory_ = 0;
+    Part part_;
   };
 
   // `limits` answers for every client, also for those who come later; a changed answer holds from then on.
@@ -48,9 +50,10 @@ class Quota {
   Answer<void> TakeRequest(std::string_view client, TimePoint now);
   Answer<Share> TakeSession(std::string_view client, uint64_t memory);
   Answer<Share> TakeRun(std::string_view client);
+  Answer<Share> TakeBuild(std::string_view client);
 
   struct Use {
-    uint64_t sessions = 0, runs = 0, memory = 0;
+    uint64_t sessions = 0, runs = 0, memory = 0, builds = 0;
     bool operator==(const Use&) const = default;
   };
   Use UseOf(std::string_view client) const;

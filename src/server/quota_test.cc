@@ -37,8 +37,19 @@ TEST_F(QuotaTest, DestroyedShareReleasesItsSession) {
   EXPECT_TRUE(quota_.TakeSession("b", 10)) << "others have their own";
   one->GiveBack();
   one->GiveBack();
-  EXPECT_EQ(quota_.UseOf("a"), (Quota::Use{1, 0, 10}));
+  EXPECT_EQ(quota_.UseOf("a"), (Quota::Use{.sessions = 1, .memory = 10}));
   EXPECT_TRUE(quota_.TakeSession("a", 10));
+}
+
+TEST_F(QuotaTest, BuildsAtOnceAreCounted) {
+  limits_.builds = 1;
+  auto one = quota_.TakeBuild("a");
+  ASSERT_TRUE(one);
+  EXPECT_EQ(quota_.UseOf("a"), (Quota::Use{.builds = 1}));
+  EXPECT_FALSE(quota_.TakeBuild("a"));
+  EXPECT_TRUE(quota_.TakeBuild("b")) << "others have their own";
+  one->GiveBack();
+  EXPECT_TRUE(quota_.TakeBuild("a"));
 }
 
 TEST_F(QuotaTest, MovedShareIsReleasedOnce) {
@@ -49,9 +60,9 @@ TEST_F(QuotaTest, MovedShareIsReleasedOnce) {
       outer = std::move(*inner);
       EXPECT_EQ(quota_.UseOf("a").sessions, 1u);
     }
-    EXPECT_EQ(quota_.UseOf("a"), (Quota::Use{1, 0, 7}));
+    EXPECT_EQ(quota_.UseOf("a"), (Quota::Use{.sessions = 1, .memory = 7}));
     outer = quota_.TakeRun("a").value();
-    EXPECT_EQ(quota_.UseOf("a"), (Quota::Use{0, 1, 0})) << "what it held before is given back";
+    EXPECT_EQ(quota_.UseOf("a"), (Quota::Use{.runs = 1})) << "what it held before is given back";
   }
   EXPECT_EQ(quota_.UseOf("a"), Quota::Use());
 }
@@ -64,7 +75,7 @@ TEST_F(QuotaTest, MemoryOfSessionsIsSummed) {
   EXPECT_FALSE(quota_.TakeSession("a", std::numeric_limits<uint64_t>::max())) << "no wrap around";
   auto two = quota_.TakeSession("a", 40);
   ASSERT_TRUE(two);
-  EXPECT_EQ(quota_.UseOf("a"), (Quota::Use{2, 0, 100}));
+  EXPECT_EQ(quota_.UseOf("a"), (Quota::Use{.sessions = 2, .memory = 100}));
   // The operator lowered it meanwhile: those who are in stay in, nobody else comes.
   limits_.memory = 50;
   EXPECT_FALSE(quota_.TakeSession("a", 1));

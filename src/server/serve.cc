@@ -19,6 +19,7 @@
 #include "engine/source_check.h"
 #include "http/listener.h"
 #include "http/server.h"
+#include "installer/environments.h"
 #include "installer/session_packages.h"
 #include "os/io.h"
 #include "os/syscalls.h"
@@ -145,6 +146,17 @@ void NotifyReady() {
   (void)sendto(socket.get(), "READY=1", 7, MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
 }
 
+installer::PackageService::Settings PackagesOf(const Config& config) {
+  installer::PackageService::Settings settings;
+  settings.state_dir = config.server.state_dir;
+  settings.of_the_user = config.allow.whole_machine;
+  settings.rules = {config.packages.allow, config.packages.deny};
+  settings.guest_writable = config.allow.mounts;
+  settings.bounds = {config.packages.installers, config.packages.cache_size};
+  settings.source_builds = config.allow.source_builds || config.allow.whole_machine;
+  return settings;
+}
+
 class Serving {
  public:
   Serving(async::Loop& loop, ServeOptions options)
@@ -152,10 +164,8 @@ class Serving {
         options_(std::move(options)),
         config_(options_.config),
         log_(config_.log.level, config_.log.format, options_.log_fd),
-        packages_(loop, {.state_dir = config_.server.state_dir,
-                         .of_the_user = config_.allow.whole_machine,
-                         .rules = {config_.packages.allow, config_.packages.deny},
-                         .guest_writable = config_.allow.mounts}),
+        packages_(loop, PackagesOf(config_)),
+        environments_(packages_),
         storages_(loop, engine::MakeSourceCheck({.state_dir = config_.server.state_dir,
                                                  .python = config_.defaults.policy.python,
                                                  .guest_writable = config_.allow.mounts})),
@@ -265,7 +275,8 @@ class Serving {
     Quota quota([this](std::string_view client) { return config_.QuotaOf(client); });
     Metrics metrics;
     async::BlockingPool work(loop_, {.threads = 2, .queue = 4096});
-    Hub hub{loop_, config_, engines_, *registry_, quota, metrics, log_, sessions_, work, packages_, storages_, {}};
+    Hub hub{loop_,     config_, engines_,  *registry_,    quota,     metrics, log_,
+            sessions_, work,    packages_, environments_, storages_, {}};
     using Demand = Clients::Demand;
     const Demand demand = options_.token_fd        ? Demand::kTokenAlways
                           : config_.server.no_auth ? Demand::kNoToken
@@ -298,6 +309,7 @@ class Serving {
     const async::TimePoint deadline = async::Clock::now() + (abandoned ? 0s : config_.server.drain_grace);
     co_await LetRunsEnd(deadline);
     co_await sessions_.Close("the server ended");
+    co_await environments_.Close();  // what it makes counts in the quota
     co_await server.Drain(std::max(deadline, async::Clock::now() + 1s));
   }
 
@@ -372,6 +384,7 @@ class Serving {
   Engines engines_;
   std::unique_ptr<registry::Registry> registry_;
   installer::PackageService packages_;
+  installer::Environments environments_;
   storage::Service storages_;
   HostedSessions sessions_;
   async::TaskGroup preparing_;

@@ -51,6 +51,7 @@ struct Folder {
   // How it ended says it again.
   void operator()(ErrorEvent&) const {}
   void operator()(InputRequestEvent&) const {}
+  void operator()(ProgressEvent&) const {}
   void operator()(FileEvent& file) const { result.files.push_back(std::move(file.change)); }
   void operator()(FilesIncompleteEvent&) const { result.files_complete = false; }
   void operator()(FinishedEvent& finished) const {

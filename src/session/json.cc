@@ -154,6 +154,9 @@ std::string EventEncoder::Encode(const Event& event) {
     } else if constexpr (std::is_same_v<T, FilesIncompleteEvent>) {
       json["type"] = "file";
       json["files_complete"] = false;
+    } else if constexpr (std::is_same_v<T, ProgressEvent>) {
+      json["type"] = "progress";
+      json["text"] = ToUtf8Lossy(value.text);
     } else {
       json["type"] = "finished";
       AddOutcome(json, value.outcome);

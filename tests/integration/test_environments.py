@@ -61,6 +61,21 @@ def test_cached_environment_needs_no_index(run, with_index):
     assert first.startswith("six 1.")
 
 
+def test_terminal_shows_a_bar_and_a_pipe_nothing(run, environment, with_index):
+    variables = {**environment, **with_index}
+    argv = run.argv("--refresh", "--with", "idna", "--python", PYTHON, "-c", "print(1)")
+    piped = run_bounded(argv, env=variables, timeout=TIME_BOUND * 4)
+    assert piped.stdout == b"1\n" and piped.stderr == b"", piped.describe()
+    ours, theirs = os.openpty()
+    try:
+        subprocess.run(argv, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs, check=True)
+        shown = os.read(ours, 65536)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert b"[#" in shown and b"Resolv" in shown and shown.endswith(b"\x1b[K"), shown
+
+
 def test_code_gets_no_network_by_packages(run, with_index):
     code = "import six, socket; socket.create_connection(('1.1.1.1', 53), 2)"
     done = run("--with", "six", "-c", code, "--python", PYTHON, with_env=with_index)

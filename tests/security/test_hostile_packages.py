@@ -1,7 +1,6 @@
 """Packages that attack whoever installs them. Each first succeeds against a plain installer on the host."""
 
 import subprocess
-import tarfile
 
 import pytest
 from support.cella import PYTHON, run_bounded
@@ -78,21 +77,3 @@ def test_path_file_does_not_run_where_the_cache_is(cella, place, variables):
     done = run_with(cella, variables, "evil-path", "import evil_path, os; print(os.path.exists(%r))" % str(marker.parent))
     assert done.stdout == b"False\n", done.describe()
     assert not marker.exists() and not own.exists()
-
-
-def test_build_script_does_not_run(cella, place, variables):
-    """An sdist's build script runs when a plain installer installs it. Ours takes wheels only."""
-    marker = place / "built"
-    source = place / "evil_build-1.0"
-    source.mkdir(exist_ok=True)
-    (source / "setup.py").write_text(f"open({str(marker)!r}, 'w').close()\nfrom setuptools import setup\n"
-                                     "setup(name='evil_build', version='1.0', py_modules=[])\n")
-    (source / "PKG-INFO").write_text("Metadata-Version: 1.0\nName: evil_build\nVersion: 1.0\n")
-    with tarfile.open(place / "links" / "evil_build-1.0.tar.gz", "w:gz") as archive:
-        archive.add(source, "evil_build-1.0")
-    install_on_the_host(place, "evil_build", "--no-build-isolation")
-    assert marker.exists(), "control"
-    marker.unlink()
-    refused = run_with(cella, variables, "evil-build", "print('ran')")
-    assert refused.exit_code == 126 and b"evil-build" in refused.stderr, refused.describe()
-    assert not marker.exists() and refused.stdout == b""

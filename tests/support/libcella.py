@@ -24,7 +24,8 @@ class Failure(Exception):
 CODES = ("invalid", "not_found", "permission", "unsupported", "exhausted", "closed", "internal")
 STATUSES = ("ok", "error", "timeout", "cancelled", "oom", "crashed", "limit", "rejected")
 EVENTS = (
-    "started", "output", "truncated", "value", "display", "error", "input_request", "file", "files_incomplete", "finished"
+    "started", "output", "truncated", "value", "display", "error", "input_request", "file", "files_incomplete", "finished",
+    "progress"
 )
 NEXT = ("event", "nothing yet", "end", "error")
 

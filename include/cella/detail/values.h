@@ -127,6 +127,7 @@ inline Event ToEvent(const cella_event* from) {
       return InputRequestEvent{TextOf(cella_event_text, from), cella_event_password(from)};
     case CELLA_EVENT_FILE: return FileEvent{ToFile(cella_event_file(from))};
     case CELLA_EVENT_FILES_INCOMPLETE: return FilesIncompleteEvent{};
+    case CELLA_EVENT_PROGRESS: return ProgressEvent{TextOf(cella_event_text, from)};
     case CELLA_EVENT_FINISHED: break;
   }
   return FinishedEvent{ToOutcome(cella_event_outcome(from)), static_cast<StateAfter>(cella_event_state(from)),

@@ -10,13 +10,14 @@ import venv
 import pytest
 
 import cella
-from cella import LocalConfig, LocalExecutor, Mount, SandboxConfig, SandboxExecutor
+from cella import Environment, LocalConfig, LocalExecutor, Mount, SandboxConfig, SandboxExecutor
 from support.running import HAS_CGROUPS
 
 FULL = SandboxConfig(
     default_timeout=30,
     python_version="3.12",
     venv_dir="/venv",
+    environment=Environment(packages=("six",), python="3.12", preload=("six",)),
     memory_limit="512m",
     cpu_quota=1.5,
     cpu_time_limit="20s",
@@ -57,6 +58,7 @@ def test_every_field_becomes_its_policy_key():
     # The client reads the file.
     assert dataclasses.replace(FULL, deps_file=None).policy(local=False) == {
         "executor": "sandbox", "python": "3.12", "venv": "/venv", "network": "host", "preload": ["json", "math"],
+        "environment": {"packages": ["six"], "python": "3.12", "preload": ["six"]},
         "env": {"NAME": "wert ü"}, "workdir": "/work", "rootfs": "/root", "checkpoint": "off", "idle_timeout": "5m",
         "max_lifetime": 3600, "best_effort": True, "deps": ["six"], "allow_runtime_deps": False,
         "mounts": [

@@ -12,6 +12,7 @@ namespace cella::cli {
 namespace {
 
 constexpr size_t kMaxLine = 512;
+constexpr size_t kBarColumns = 79;
 constexpr std::string_view kErrorColor = "\x1B[31m";
 constexpr std::string_view kNoColor = "\x1B[0m";
 
@@ -116,7 +117,27 @@ async::Task<void> RunView::Complain(std::string_view text) {
   (void)co_await err_.own.Write(line);
 }
 
+async::Task<void> RunView::ShowProgress(std::string_view line) {
+  if (!err_.terminal) co_return;
+  if (!shows_bar_) {
+    co_await EndLine();
+    bar_ = {};
+  }
+  shows_bar_ = true;
+  bar_.Take(line);
+  (void)co_await err_.own.Write(fmt::format("\r\x1b[K{}", bar_.Render(kBarColumns)));
+}
+
+async::Task<void> RunView::ClearProgress() {
+  if (std::exchange(shows_bar_, false)) (void)co_await err_.own.Write("\r\x1b[K");
+}
+
 async::Task<bool> RunView::Emit(Event event) {
+  if (const auto* progress = std::get_if<ProgressEvent>(&event)) {
+    co_await ShowProgress(progress->text);
+    co_return true;
+  }
+  co_await ClearProgress();
   if (auto* output = std::get_if<OutputEvent>(&event)) {
     bool wanted = co_await Write(output->stream == Stream::kStdout ? out_ : err_, output->bytes);
     co_return wanted;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "cli/install_progress.h"
 #include "cli/output_sinks.h"
 #include "cli/repl/escape_filter.h"
 #include "cli/repl/mailbox.h"
@@ -44,6 +45,8 @@ class RunView : public run::EventSink {
   std::string Save(const MimeBundle& bundle);
   async::Task<void> Finish(const FinishedEvent& finished);
   void Note(std::string_view written);
+  async::Task<void> ShowProgress(std::string_view line);
+  async::Task<void> ClearProgress();
 
   Output out_;
   Output err_;
@@ -51,6 +54,8 @@ class RunView : public run::EventSink {
   bool shows_time_ = false;
   SavedOutputs saved_;
   Mailbox* mailbox_;
+  ProgressBar bar_;
+  bool shows_bar_ = false;
   std::string line_;  // on the terminal, not ended
 };
 

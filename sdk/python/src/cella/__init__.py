@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cella._async.stream import Run, RunStream
     from cella._container import ContainerConfig, ContainerExecutor
     from cella.config import (
+        Environment,
         Executor,
         InProcessConfig,
         InProcessExecutor,
@@ -64,8 +65,8 @@ _PLACES = {
     "cella._async.session": ("Session",),
     "cella._async.stream": ("Run", "RunStream"),
     "cella.config": (
-        "Executor", "InProcessConfig", "InProcessExecutor", "LocalConfig", "LocalExecutor", "Mount", "SandboxConfig",
-        "SandboxExecutor", "SubprocessConfig", "SubprocessExecutor",
+        "Environment", "Executor", "InProcessConfig", "InProcessExecutor", "LocalConfig", "LocalExecutor", "Mount",
+        "SandboxConfig", "SandboxExecutor", "SubprocessConfig", "SubprocessExecutor",
     ),
     "cella.errors": (
         "ApiError", "ArtifactError", "ArtifactNotFoundError", "AuthenticationError", "CellaError", "Conflict",
@@ -80,12 +81,13 @@ _WHERE = {name: module for module, names in _PLACES.items() for name in names}
 
 __all__ = [
     "ApiError", "ArtifactError", "ArtifactNotFoundError", "AuthenticationError", "BatchItem", "CellaError", "Client",
-    "Conflict", "ConnectionFailed", "ContainerConfig", "ContainerExecutor", "DepsDisabledError", "DepsError", "Event",
-    "Executor", "FileChange", "FileStorage", "ForkedError", "InProcessConfig", "InProcessExecutor",
-    "IncompatibleServer", "InvalidRequest", "LocalConfig", "LocalExecutor", "Mount", "NotAllowed", "NotFound",
-    "Output", "ProgramNotFound", "ProtocolError", "Result", "Run", "RunError", "RunStream", "SandboxConfig",
-    "SandboxExecutor", "ServerBusy", "ServerDied", "ServerStartError", "Session", "SessionClosed", "SubprocessConfig",
-    "SubprocessExecutor", "Text", "TooLarge", "Unsupported", "Usage", "WorkflowError", "__version__", "run_batch",
+    "Conflict", "ConnectionFailed", "ContainerConfig", "ContainerExecutor", "DepsDisabledError", "DepsError",
+    "Environment", "Event", "Executor", "FileChange", "FileStorage", "ForkedError", "InProcessConfig",
+    "InProcessExecutor", "IncompatibleServer", "InvalidRequest", "LocalConfig", "LocalExecutor", "Mount",
+    "NotAllowed", "NotFound", "Output", "ProgramNotFound", "ProtocolError", "Result", "Run", "RunError", "RunStream",
+    "SandboxConfig", "SandboxExecutor", "ServerBusy", "ServerDied", "ServerStartError", "Session", "SessionClosed",
+    "SubprocessConfig", "SubprocessExecutor", "Text", "TooLarge", "Unsupported", "Usage", "WorkflowError",
+    "__version__", "run_batch",
 ]
 
 

@@ -25,6 +25,30 @@ class Mount:
         return {"source": _host_path(self.source, local), "target": self.target, "mode": mode}
 
 
+@dataclass(frozen=True)
+class Environment:
+    """A Python environment for sessions: packages from the operator's index, as `numpy>=2`, and modules that sessions
+    find imported. Made when the first session asks for it, and shared, read-only, by all that ask for the same."""
+
+    packages: tuple[str, ...] = ()
+    python: Optional[str] = None  # "3.12", or the path of an interpreter
+    preload: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _settle(self)
+        if isinstance(self.python, os.PathLike):
+            object.__setattr__(self, "python", os.fspath(self.python))
+
+    def document(self, local: bool) -> dict[str, Any]:
+        document: dict[str, Any] = {"packages": list(self.packages)}
+        if self.python is not None:
+            path = local and os.path.isabs(self.python)
+            document["python"] = os.path.realpath(self.python) if path else self.python
+        if self.preload:
+            document["preload"] = list(self.preload)
+        return document
+
+
 def _host_path(path: str, local: bool) -> str:
     """On this machine: where links lead. The server follows none, since guests may have made them."""
     return os.path.realpath(os.path.expanduser(path)) if local else path
@@ -87,6 +111,8 @@ class _Config:
         values = dict(document)
         if values.get("mounts") is not None:
             values["mounts"] = tuple(each if isinstance(each, Mount) else Mount(**each) for each in values["mounts"])
+        if isinstance(values.get("environment"), dict):
+            values["environment"] = Environment(**values["environment"])
         for name in ("preload", "deps"):
             if values.get(name) is not None:
                 values[name] = tuple(values[name])
@@ -105,6 +131,8 @@ class _Config:
                 continue
             if each.name in self._PATHS:
                 value = _host_path(value, local)
+            if isinstance(value, Environment):
+                value = value.document(local)
             if each.name == "mounts":
                 value = [mount.document(local) for mount in value]
             *above, word = self._WORDS.get(each.name, each.name).split(".")
@@ -127,6 +155,7 @@ class SandboxConfig(_Config):
     default_timeout: Optional[Duration] = None
     python_version: Optional[str] = None  # "3.12", or the path of an interpreter
     venv_dir: Optional[str] = None
+    environment: Union[str, Environment, None] = None  # the name of one, or what it is made from
     memory_limit: Optional[Size] = None
     cpu_quota: Optional[float] = None  # cores
     cpu_time_limit: Optional[Duration] = None
@@ -168,6 +197,7 @@ class LocalConfig(_Config):
     default_timeout: Optional[Duration] = None
     python_version: Optional[str] = None
     venv_dir: Optional[str] = None
+    environment: Union[str, Environment, None] = None  # the name of one, or what it is made from
     memory_limit: Optional[Size] = None
     cpu_quota: Optional[float] = None
     cpu_time_limit: Optional[Duration] = None
@@ -195,6 +225,7 @@ class SubprocessConfig(_Config):
     python_version: Optional[str] = None  # "3.12", or the path of an interpreter
     default_timeout: Optional[Duration] = 120.0
     venv_dir: Optional[str] = None
+    environment: Union[str, Environment, None] = None  # the name of one, or what it is made from
     startup_timeout: Optional[Duration] = 30.0
     kernel: Optional[str] = None
     jail: bool = False
@@ -256,7 +287,7 @@ def _settle(config: Any) -> None:
         value = getattr(config, name, None)
         if isinstance(value, os.PathLike):
             object.__setattr__(config, name, os.fspath(value))
-    for name in ("preload", "mounts", "deps"):
+    for name in ("preload", "mounts", "deps", "packages"):
         value = getattr(config, name, None)
         if isinstance(value, str):
             raise TypeError(f"{name} is a sequence, not a text")

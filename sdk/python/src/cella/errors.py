@@ -133,7 +133,7 @@ def api_error(status: int, code: str, message: str, hint: str = "", retry_after:
         return Unsupported(status, code, message, hint, retry_after)
     if code == "deps_disabled":
         return DepsDisabledError(status, code, message, hint, retry_after)
-    if code.startswith("deps_"):
+    if code.startswith(("deps_", "environment_")):
         return DepsError(status, code, message, hint, retry_after)
     if code == "artifact_not_found":
         return ArtifactNotFoundError(status, code, message, hint, retry_after)

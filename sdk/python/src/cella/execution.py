@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from cella._container import ContainerConfig, ContainerExecutor
 from cella.config import (
+    Environment,
     Executor,
     InProcessConfig,
     InProcessExecutor,
@@ -20,6 +21,7 @@ from cella.config import (
 )
 
 __all__ = [
-    "ContainerConfig", "ContainerExecutor", "Executor", "InProcessConfig", "InProcessExecutor", "LocalConfig",
-    "LocalExecutor", "Mount", "SandboxConfig", "SandboxExecutor", "SubprocessConfig", "SubprocessExecutor",
+    "ContainerConfig", "ContainerExecutor", "Environment", "Executor", "InProcessConfig", "InProcessExecutor",
+    "LocalConfig", "LocalExecutor", "Mount", "SandboxConfig", "SandboxExecutor", "SubprocessConfig",
+    "SubprocessExecutor",
 ]

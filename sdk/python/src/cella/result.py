@@ -266,7 +266,7 @@ def _short(text: str) -> str:
 
 class Event:
     """One step of a run, numbered. `type` is one of started, stdout, stderr, display, value, error, input_request,
-    file, truncated, finished; `document` has all of it."""
+    file, truncated, progress, finished; `document` has all of it."""
 
     __slots__ = ("document",)
 
@@ -283,7 +283,7 @@ class Event:
 
     @property
     def text(self) -> str:
-        """Of stdout, stderr and value."""
+        """Of stdout, stderr, value and progress."""
         return self.document.get("text") or ""
 
     @property
