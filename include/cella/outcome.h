@@ -48,6 +48,8 @@ struct RunError {
 struct MimeBundle {
   std::vector<std::pair<std::string, std::string>> data;
   std::string metadata = "{}";  // a JSON object
+  // Representations that exceed the bounds of a Result: type and bytes. A server keeps them for a while.
+  std::vector<std::pair<std::string, uint64_t>> left_out{};
 };
 
 // Memory used by the bundle, for bounds on queues and results.
@@ -105,6 +107,14 @@ struct Outcome {
   uint64_t displays_dropped = 0;
 };
 
+// A step of what a run showed: bytes [begin, end) of an output stream, or the output with the index `begin`.
+struct ResultItem {
+  enum class Kind { kStdout, kStderr, kOutput };
+  Kind kind = Kind::kStdout;
+  size_t begin = 0;
+  size_t end = 0;
+};
+
 struct RunResult {
   std::string id;
   std::string session;  // empty: none
@@ -115,7 +125,8 @@ struct RunResult {
   uint64_t stderr_dropped = 0;
   std::optional<std::string> value;
   std::vector<MimeBundle> outputs;
-  uint64_t outputs_dropped = 0;
+  uint64_t outputs_dropped = 0;   // that are not in `outputs`, or not whole
+  std::vector<ResultItem> items;  // texts and outputs in the order of the code; empty where there are no outputs
   std::vector<FileChange> files;
   bool files_complete = true;
   StateAfter state = StateAfter::kNone;

@@ -40,6 +40,15 @@ class Session {
     this.channel.send(frame);
   }
 
+  // The number of a mark in the text, where the display belongs that follows; 0: there is none.
+  markText() {
+    const run = this.current;
+    if (!run || !run.mark) return 0;
+    run.marks += 1;
+    this.stdio.mark(`\0cella ${run.mark} ${run.marks}\0`);
+    return run.marks;
+  }
+
   // A cell may remove listeners, ours among them.
   listen() {
     const ours = [
@@ -88,7 +97,7 @@ class Session {
     this.isSignalDue = false;
     const run = {
       id: frame.run, input: !!frame.input, source: values.nameSource(file, frame.code), over: false,
-      signals: interrupts.noted(),
+      signals: interrupts.noted(), mark: frame.mark, marks: 0,
     };
     this.current = run;
     this.last = run;

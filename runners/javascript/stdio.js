@@ -95,6 +95,18 @@ class Stdio {
     });
   }
 
+  // Into the session's own pipes, whatever the cell did to descriptors 1 and 2.
+  mark(text) {
+    const bytes = Buffer.from(text);
+    [1, 2].forEach((fd) => {
+      try {
+        fs.writeSync(this.copies[fd] === null ? fd : this.copies[fd], bytes);
+      } catch (error) {
+        // closed, or full: the supervisor does not wait long for the mark
+      }
+    });
+  }
+
   setInput(text) {
     if (isOpen(0)) fs.closeSync(0);
     let name = '/dev/null';

@@ -17,13 +17,15 @@ function define(name, value) {
 }
 
 class Surroundings {
-  // session: { send, valueLimit, ask(prompt, callback), askNow(prompt), exit(request), stdio }
+  // session: { send, markText, valueLimit, ask(prompt, callback), askNow(prompt), exit(request), stdio }
   constructor(session) {
     this.directory = null;
     define('display', (value, options) => {
       const { id = null, update = false, metadata = {} } = options || {};
       const mime = values.displayed(value, session.valueLimit);
-      session.send({ type: 'display', mime, metadata, display_id: id === null ? null : String(id), update: !!update });
+      const frame = { type: 'display', mime, metadata, display_id: id === null ? null : String(id), update: !!update };
+      const mark = session.markText();
+      session.send(mark ? { ...frame, mark } : frame);
     });
     define('prompt', (text = '') => session.prompt(String(text)));
     // Reserved words make import() a syntax of its own; source.js writes this name in its place.

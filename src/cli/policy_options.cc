@@ -77,6 +77,11 @@ Status ResolveStorage(SessionSpec* spec) {
   return {};
 }
 
+bool IsNumber(policy::Kind kind) {
+  return kind == policy::Kind::kSize || kind == policy::Kind::kCount || kind == policy::Kind::kDuration ||
+         kind == policy::Kind::kCpus;
+}
+
 }  // namespace
 
 Status ResolvePath(const char* option, std::string* path, const Paths& guest_writable) {
@@ -95,6 +100,12 @@ void DeclarePolicyOptions(CLI::App& command, bool sessions, TypedKeys* typed) {
   for (const policy::Key& key : policy::Keys()) {
     if (key.commands == policy::Commands::kNone || (key.commands == policy::Commands::kSessions && !sessions)) continue;
     auto add = [typed, at = &key](const std::string& text) { typed->texts[at].push_back(text); };
+    // A number that is none is a wrong command line.
+    auto mistake_in = [at = &key](const std::string& text) {
+      SessionSpec scratch;
+      const auto set = policy::SetText(*at, text, &scratch);
+      return set ? std::string() : set.error().Text();
+    };
     CLI::Option* option = nullptr;
     const std::string name(key.option);
     if (key.kind == policy::Kind::kSwitch) {
@@ -105,7 +116,11 @@ void DeclarePolicyOptions(CLI::App& command, bool sessions, TypedKeys* typed) {
       option->allow_extra_args(false);
     } else {
       option = command.add_option_function<std::string>(name, add, HelpOf(key));
-      if (key.kind == policy::Kind::kWord) option->check(CLI::IsMember(policy::WordsOf(key)));
+      if (key.kind == policy::Kind::kWord) {
+        option->check(CLI::IsMember(policy::WordsOf(key)));
+      } else if (IsNumber(key.kind)) {
+        option->check(mistake_in);
+      }
     }
     if (const std::string group = GroupOf(key); !group.empty()) option->group(group);
     if (key.name == "venv") {

@@ -7,8 +7,10 @@
 
 #include <array>
 
+#include "language/code_name.h"
 #include "os/io.h"
 #include "os/syscalls.h"
+#include "os/unread.h"
 
 namespace cella::confine {
 namespace {
@@ -24,7 +26,11 @@ enum Key { kKeyOut, kKeyErr, kKeyControl };
 class ProgramExecution : public run::Execution {
  public:
   ProgramExecution(const ProgramPlace& place, Program program, async::ReadySet ready)
-      : place_(place), program_(std::move(program)), ready_(std::move(ready)), input_(place.loop) {
+      : place_(place),
+        program_(std::move(program)),
+        name_(program_.plan, program_.cwd),
+        ready_(std::move(ready)),
+        input_(place.loop) {
     ways_.push_back(&program_.plan.commands);
     for (const auto& fallback : program_.plan.fallbacks) ways_.push_back(&fallback);
   }
@@ -63,7 +69,7 @@ class ProgramExecution : public run::Execution {
   Status TryNext(Error missing);
   void TakeReports(run::Output& out);
   void CommandEnded(const jail::Report& report, run::Output& out);
-  void Read(Pipe& pipe, Stream stream, run::Output& out);
+  bool Read(Pipe& pipe, Stream stream, run::Output& out);
   void ReadRest(Pipe& pipe, Stream stream, run::Output& out);
   void Hold(Pipe& pipe, bool hold);
   void Close(Pipe& pipe);
@@ -73,6 +79,7 @@ class ProgramExecution : public run::Execution {
 
   const ProgramPlace place_;
   Program program_;
+  language::CodeName name_;
   std::vector<const std::vector<language::Command>*> ways_;
   size_t way_ = 0, command_ = 0, candidate_ = 0;
   async::ReadySet ready_;
@@ -238,25 +245,30 @@ void ProgramExecution::Hold(Pipe& pipe, bool hold) {
   }
 }
 
-void ProgramExecution::Read(Pipe& pipe, Stream stream, run::Output& out) {
-  if (!pipe.fd) return;
+bool ProgramExecution::Read(Pipe& pipe, Stream stream, run::Output& out) {
+  if (!pipe.fd) return false;
   std::array<char, kReadSize> buffer;
   ssize_t n = os::RetryOnEintr([&] { return read(pipe.fd.get(), buffer.data(), buffer.size()); });
-  if (n > 0) {
-    out.Push(OutputEvent{stream, std::string(buffer.data(), static_cast<size_t>(n))});
-  } else if (n == 0 || errno != EAGAIN) {
-    Close(pipe);
+  if (n <= 0) {
+    if (n == 0 || errno != EAGAIN) Close(pipe);
+    return false;
   }
+  std::string bytes(buffer.data(), static_cast<size_t>(n));
+  if (stream == Stream::kStderr) {
+    const bool more = static_cast<size_t>(n) == buffer.size() && os::UnreadBytes(pipe.fd.get()) > 0;
+    bytes = name_.Show(std::move(bytes), more);
+  }
+  if (!bytes.empty()) out.Push(OutputEvent{stream, std::move(bytes)});
+  return true;
 }
 
 // The program has ended, so that what it wrote is in the pipe. Another process may hold the write end (it was passed to
 // another jail over a shared directory): that is no reason to wait, nor to take more than a pipe can hold.
 void ProgramExecution::ReadRest(Pipe& pipe, Stream stream, run::Output& out) {
-  for (size_t taken = 0; pipe.fd && taken < kLargestPipe; taken += kReadSize) {
-    std::array<char, kReadSize> buffer;
-    ssize_t n = os::RetryOnEintr([&] { return read(pipe.fd.get(), buffer.data(), buffer.size()); });
-    if (n <= 0) break;
-    out.Push(OutputEvent{stream, std::string(buffer.data(), static_cast<size_t>(n))});
+  for (size_t taken = 0; taken < kLargestPipe && Read(pipe, stream, out); taken += kReadSize) {
+  }
+  if (std::string rest = stream == Stream::kStderr ? name_.Rest() : ""; !rest.empty()) {
+    out.Push(OutputEvent{stream, std::move(rest)});
   }
   Close(pipe);
 }
@@ -269,8 +281,8 @@ async::Task<run::Progress> ProgramExecution::Advance(async::TimePoint until, run
     auto keys = co_await ready_.Wait();
     for (int key : keys) {
       switch (key) {
-        case kKeyOut: Read(out_, Stream::kStdout, out); break;
-        case kKeyErr: Read(err_, Stream::kStderr, out); break;
+        case kKeyOut: (void)Read(out_, Stream::kStdout, out); break;
+        case kKeyErr: (void)Read(err_, Stream::kStderr, out); break;
         case kKeyControl: TakeReports(out); break;
         default: break;
       }

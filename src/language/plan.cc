@@ -105,6 +105,7 @@ class Planner {
       values_.file = options_.directory + "/" + plan_.file_name;
       values_.dir = slash == std::string::npos ? options_.directory : options_.directory + "/" + values_.dir;
     }
+    if (!plan_.generated_file.empty()) plan_.generated_file = values_.file;
     values_.scratch = options_.scratch_dir;
     values_.out = fmt::format("{}/cella-{}", options_.scratch_dir, RandomHex(8));
     for (const auto& [name, value] : language_.env) plan_.env.emplace_back(name, Expand(value, values_));
@@ -288,6 +289,8 @@ Result<Plan> MakePlan(const LanguageTable& table, const Block& block, const Plan
     plan.named_by_code = true;
   } else {
     plan.file_name = GeneratedFileName(*language, block.code);
+    // A Java file is named after its class.
+    if (!language->java_class) plan.generated_file = plan.file_name;
   }
   plan.code = block.code;
   if (!plan.save_only) TRY_VOID(Planner(table, *language, options, plan).Run());

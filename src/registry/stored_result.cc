@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
+#include "session/fold.h"
 #include "session/json.h"
 
 namespace cella::registry {
@@ -30,8 +32,19 @@ std::string StoredResult(RunResult result, size_t cap) {
   for (const MimeBundle& output : result.outputs) bytes += SizeOf(output);
   std::string json = bytes <= cap ? session::ToJson(result) : "";
   if (!json.empty() && json.size() <= cap) return json;
-  result.outputs_dropped += result.outputs.size();
+  for (MimeBundle& output : result.outputs) {
+    const size_t left_out = output.left_out.size();
+    output = session::WithoutLargeData(output);
+    if (output.left_out.size() > left_out && left_out == 0) ++result.outputs_dropped;
+  }
+  bytes = result.stdout_text.size() + result.stderr_text.size();
+  for (const MimeBundle& output : result.outputs) bytes += SizeOf(output);
+  json = bytes <= cap ? session::ToJson(result) : "";
+  if (!json.empty() && json.size() <= cap) return json;
+  const auto whole = [](const MimeBundle& output) { return output.left_out.empty(); };
+  result.outputs_dropped += static_cast<uint64_t>(std::ranges::count_if(result.outputs, whole));
   result.outputs.clear();
+  result.items.clear();
   result.files_complete = result.files_complete && result.files.empty();
   result.files.clear();
   // A character may take six bytes of JSON, so how much fits is found by trying.

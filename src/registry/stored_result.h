@@ -8,8 +8,9 @@
 
 namespace cella::registry {
 
-// The whole Result where it fits. Else outputs and the list of files are left out and texts keep their head and tail,
-// counted as for every other truncation, so that it stays a Result. Below a few kilobytes nothing fits: then empty.
+// The whole Result where it fits. Else the representations of its outputs are left out and named. If that is not
+// enough, outputs and the list of files are left out and texts keep their head and tail, counted as for every other
+// truncation, so that it stays a Result. Below a few kilobytes nothing fits: then empty.
 std::string StoredResult(RunResult result, size_t cap);
 
 // {"wall_ms": …}

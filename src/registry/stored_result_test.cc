@@ -38,5 +38,21 @@ TEST(StoredResultTest, LargeResultIsTruncatedButValid) {
   EXPECT_THAT(json["outputs"], IsEmpty());
 }
 
+TEST(StoredResultTest, LargeOutputsAreNamedWithTheirSizes) {
+  RunResult result = SomeResult("run_1");
+  result.outputs.push_back({{{"image/png", std::string(100000, 'x')}, {"text/plain", "<Figure>"}}, "{}"});
+  result.outputs.push_back({{{"text/plain", "42"}}, "{}"});
+  result.items = {
+      {ResultItem::Kind::kStdout, 0, 6}, {ResultItem::Kind::kOutput, 0, 0}, {ResultItem::Kind::kOutput, 1, 0}};
+  auto json = nlohmann::json::parse(StoredResult(result, 64 << 10));
+  EXPECT_EQ(json["stdout"], "hello\n");
+  EXPECT_EQ(json["outputs"][0]["mime"], (nlohmann::json{{"text/plain", "<Figure>"}}));
+  EXPECT_EQ(json["outputs"][0]["left_out"], (nlohmann::json{{"image/png", 100000}}));
+  EXPECT_EQ(json["outputs"][1]["mime"], (nlohmann::json{{"text/plain", "42"}}));
+  EXPECT_FALSE(json["outputs"][1].contains("left_out"));
+  EXPECT_EQ(json["items"].size(), 3u);
+  EXPECT_EQ(json["truncated"]["outputs"], 1);
+}
+
 }  // namespace
 }  // namespace cella::registry

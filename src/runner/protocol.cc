@@ -102,6 +102,7 @@ std::string EncodeRun(const Cell& cell) {
   if (!cell.file.empty()) json["file"] = cell.file;
   if (cell.stdin_text) json["stdin"] = *cell.stdin_text;
   if (!cell.packages.empty()) json["packages"] = cell.packages;
+  if (!cell.mark.empty()) json["mark"] = cell.mark;
   if (cell.courtesy_ms != 0) json["courtesy_ms"] = cell.courtesy_ms;
   return Dump(json);
 }
@@ -135,7 +136,10 @@ Result<Frame> DecodeFrame(std::string_view payload) {
   std::string type = Text(json, "type");
   if (type == "done") return Done(json);
   if (type == "value") return ValueEvent{Text(json, "text"), Bundle(json)};
-  if (type == "display") return DisplayEvent{Bundle(json), Text(json, "display_id"), Flag(json, "update")};
+  if (type == "display") {
+    const auto mark = static_cast<uint64_t>(std::max<int64_t>(0, Number(json, "mark")));
+    return DisplayFrame{{Bundle(json), Text(json, "display_id"), Flag(json, "update")}, mark};
+  }
   if (type == "error") {
     return ErrorEvent{RunError{Text(json, "name"), Text(json, "message"), Text(json, "traceback")}};
   }

@@ -44,6 +44,7 @@ struct Cell {
   bool input = false;                     // somebody answers input requests
   CheckpointMode checkpoint = CheckpointMode::kAuto;
   std::string packages;      // where packages were added; empty: nowhere
+  std::string mark;          // the token of marks in the text (executor/sandbox/marked_text.h); empty: none are wanted
   uint32_t courtesy_ms = 0;  // how long the checkpoint may wait for the next request; 0: as the runner likes
 };
 
@@ -57,6 +58,12 @@ std::string EncodeRehearse();
 std::string EncodeCheckpoint(const std::string& name);  // empty: the automatic one
 
 std::string EncodeQuestion(CodeQuestion question, std::string_view code, size_t cursor);
+
+// A display, and the number of the mark before it in both output streams; 0: there is no mark.
+struct DisplayFrame {
+  DisplayEvent display;
+  uint64_t mark = 0;
+};
 
 struct DoneFrame {
   enum class Status { kOk, kError, kExit, kInterrupted };
@@ -84,7 +91,7 @@ struct RefusedFrame {
 };
 
 // Frames that nobody here knows are an empty variant.
-using Frame = std::variant<std::monostate, ValueEvent, DisplayEvent, ErrorEvent, InputRequestEvent, DoneFrame,
+using Frame = std::variant<std::monostate, ValueEvent, DisplayFrame, ErrorEvent, InputRequestEvent, DoneFrame,
                            CheckpointFrame, AnswerFrame, RefusedFrame>;
 
 // kInvalid: not a frame. A payload of more than kReadAtOnce bytes (base/json.h) belongs on a pool. Any thread.

@@ -42,7 +42,7 @@ TEST(RunnerProtocolTest, MimeBundleSerializesNonTextValues) {
   auto frame = DecodeFrame(
       R"({"type":"display","mime":{"text/plain":"x","application/json":{"a":1}},"metadata":{"w":2},"display_id":"i","update":true})");
   ASSERT_TRUE(frame);
-  const auto& display = std::get<DisplayEvent>(*frame);
+  const auto& display = std::get<DisplayFrame>(*frame).display;
   EXPECT_EQ(display.display_id, "i");
   EXPECT_TRUE(display.update);
   ASSERT_EQ(display.bundle.data.size(), 2u);
@@ -76,7 +76,7 @@ TEST(RunnerProtocolTest, BundleBeyondItsBoundsKeepsItsTextAlone) {
   for (int i = 0; i < 1000; ++i) metadata["k" + std::to_string(i)] = i;
   auto frame = DecodeFrame(json{{"type", "display"}, {"mime", mime}, {"metadata", metadata}}.dump());
   ASSERT_TRUE(frame);
-  const MimeBundle& bundle = std::get<DisplayEvent>(*frame).bundle;
+  const MimeBundle& bundle = std::get<DisplayFrame>(*frame).display.bundle;
   ASSERT_EQ(bundle.data.size(), 1u);
   EXPECT_EQ(bundle.data[0].first, "text/plain");
   EXPECT_EQ(bundle.metadata, "{}");

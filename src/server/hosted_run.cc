@@ -19,6 +19,7 @@ HostedRun::HostedRun(async::Loop& loop, async::BlockingPool& work, std::string i
       encoder_(id_),
       out_(std::move(paths.output), limits.file),
       err_(std::move(paths.errors), limits.file),
+      large_(work, std::move(paths.large), limits.file),
       ended_(loop) {}
 
 void HostedRun::Keep(Stream stream, std::string_view bytes) { (stream == Stream::kStdout ? out_ : err_).Append(bytes); }
@@ -74,6 +75,18 @@ void HostedRun::FinishAsStored(std::string result) {
   ended_.Set();
 }
 
+async::Task<void> HostedRun::KeepResult() {
+  const auto result = result_;
+  if (result && result->size() > kLargeResult) (void)co_await large_.AddResult(*result);
+}
+
+async::Task<std::shared_ptr<const std::string>> HostedRun::LoadResult() {
+  if (result_) co_return result_;
+  auto text = co_await large_.ReadResult();
+  if (!text) co_return nullptr;
+  co_return std::make_shared<const std::string>(std::move(*text));
+}
+
 void HostedRun::Settle(Stored stored) {
   run_.reset();
   events_->Settle();
@@ -91,6 +104,7 @@ void HostedRun::Discard() {
   events_->Discard();
   out_.Discard();
   err_.Discard();
+  large_.Discard();
 }
 
 std::vector<registry::EventRecord> HostedRun::TakeNews() {

@@ -14,13 +14,14 @@
 #include "registry/output_spill.h"
 #include "registry/types.h"
 #include "run/output.h"
+#include "server/kept_outputs.h"
 #include "session/json.h"
 #include "session/run.h"
 
 namespace cella::server {
 
 struct RunPaths {
-  std::string events, output, errors;
+  std::string events, output, errors, large;
 };
 
 class HostedRun : public run::EventSink {
@@ -46,21 +47,26 @@ class HostedRun : public run::EventSink {
   // At most so many bytes of a stream from `offset` on, whether the run is on or over.
   Result<std::string> ReadOutput(Stream stream, uint64_t offset, size_t at_most) const;
   uint64_t OutputSize(Stream stream) const;
+  // Outputs that are too large for the Result.
+  KeptOutputs& large() { return large_; }
 
   async::Task<bool> Emit(Event event) override;
   // No event will come any more. `result` has been folded from those that came, and outlives the call.
   async::Task<void> Finish(const RunResult& result);
   // One of long ago, of which only the Result is left.
   void FinishAsStored(std::string result);
+  // After Finish, when there is time: writes a large Result to disk.
+  async::Task<void> KeepResult();
   enum class Stored { kNo, kYes };
-  // After Finish, when there is time: what is in memory goes to disk. A large Result that the registry has is let go.
+  // After KeepResult: what is in memory goes to disk. A large Result that the registry has, if shortened, is let go.
   void Settle(Stored stored);
   void Discard();
 
   // True once it has ended; false when cancelled.
   async::Task<bool> Ended() { return ended_.Wait(); }
-  // The Result as JSON, once it has ended. Nothing: it was large and nobody waited for it; the registry has it.
-  std::shared_ptr<const std::string> result() const { return result_; }
+  // The Result as JSON, once it has ended. Null: it was large and could not be written to disk; the registry has what
+  // fits there.
+  async::Task<std::shared_ptr<const std::string>> LoadResult();
   // Only the Result is left; the events are not.
   bool is_stored() const { return stored_; }
 
@@ -95,6 +101,7 @@ class HostedRun : public run::EventSink {
   std::shared_ptr<registry::EventLog> events_;
   session::EventEncoder encoder_;
   registry::OutputSpill out_, err_;
+  KeptOutputs large_;
   std::deque<registry::EventRecord> news_;
   async::Event ended_;
   std::shared_ptr<const std::string> result_;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "async/deadline.h"
+#include "base/base64.h"
 #include "registry/registry.h"
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
@@ -33,8 +34,8 @@ Answer<uint64_t> Number(std::string_view text, std::string_view name) {
 }
 
 // The Result of a run that has ended: at hand, or in the registry.
-async::Task<void> AnswerResult(Hub& hub, const HostedRun& run, Call& call) {
-  if (auto result = run.result()) {
+async::Task<void> AnswerResult(Hub& hub, HostedRun& run, Call& call) {
+  if (auto result = co_await run.LoadResult()) {
     (void)co_await call.exchange.SendJson(200, *result);
     co_return;
   }
@@ -228,6 +229,78 @@ async::Task<void> Output(Hub& hub, Call& call) {
                                     *bytes);
 }
 
+// One representation of an output: of a Result's JSON. kNotFound: the Result has none, or left it out.
+Result<std::string> FindRepresentation(std::string_view result, uint64_t index, const std::string& type) {
+  const Json json = Json::parse(result, nullptr, false);
+  const auto outputs = json.find("outputs");
+  if (outputs == json.end() || !outputs->is_array() || index >= outputs->size()) {
+    return Err(ErrorCode::kNotFound, "the run has no output {}", index);
+  }
+  const Json& output = (*outputs)[index];
+  std::string types;
+  for (const char* key : {"mime", "left_out"}) {
+    const auto found = output.find(key);
+    if (found == output.end()) continue;
+    for (const auto& [name, data] : found->items()) {
+      if (name == type && data.is_string()) return data.get<std::string>();
+      if (name == type) return Err(ErrorCode::kClosed, "its content is not kept any more");
+      types += types.empty() ? name : ", " + name;
+    }
+  }
+  return Err(ErrorCode::kNotFound, "output {} has no representation '{}': it has {}", index, type, types);
+}
+
+bool IsText(std::string_view type) {
+  return type.starts_with("text/") || type == "image/svg+xml" || type.ends_with("json") || type.ends_with("javascript");
+}
+
+// At hand, or what the registry has of it.
+async::Task<Answer<std::shared_ptr<const std::string>>> FindResult(Hub& hub, const Call& call, const LiveRun& live) {
+  if (live.run && live.run->phase() != HostedRun::Phase::kEnded) {
+    co_return Conflict("the run has not ended", "wait for its end");
+  }
+  if (live.run) {
+    if (auto result = co_await live.run->LoadResult()) co_return result;
+  }
+  auto record = co_await FindStored(hub, call);
+  if (!record) co_return std::unexpected(std::move(record.error()));
+  co_return std::make_shared<const std::string>(std::move(record->result));
+}
+
+async::Task<void> ShowOutput(Hub& hub, Call& call) {
+  auto index = Number(call.parameters[2], "output");
+  if (!index) co_return co_await Refuse(call.exchange, std::move(index.error()));
+  const std::string type(call.exchange.request().parameter("type").value_or(""));
+  if (type.empty()) {
+    co_return co_await Refuse(call.exchange, Invalid("type: name the representation, such as type=image/png").error());
+  }
+  const LiveRun live = FindLive(hub, call);
+  Result<std::string> content = Err(ErrorCode::kNotFound, "");
+  if (live.run) content = co_await live.run->large().Read(*index, type);
+  if (!content) {
+    auto result = co_await FindResult(hub, call, live);
+    if (!result) co_return co_await Refuse(call.exchange, std::move(result.error()));
+    auto find = [&] { return FindRepresentation(**result, *index, type); };
+    content = co_await hub.work.Run(find);
+  }
+  if (content && !IsText(type)) {
+    auto decode = [&]() -> Result<std::string> { return DecodeBase64(*content); };
+    auto bytes = co_await hub.work.Run(decode);
+    // Base64 that is none is a guest's doing: its text is what there is.
+    if (bytes) content = std::move(bytes);
+  }
+  if (!content && content.error().code == ErrorCode::kClosed) {
+    co_return co_await Refuse(call.exchange, ApiError{409, "closed", content.error().message, {}, {}});
+  }
+  if (!content) co_return co_await Refuse(call.exchange, ToApiError(content.error()));
+  // Guests choose the content and its type: no browser shall run it in our name.
+  (void)co_await call.exchange.Send(200,
+                                    {{"Content-Type", "application/octet-stream"},
+                                     {"Content-Disposition", "attachment"},
+                                     {"X-Content-Type-Options", "nosniff"}},
+                                    *content);
+}
+
 // `word` tells in the answer whether the request was accepted.
 async::Task<void> Stop(Hub& hub, Call& call, StopReason reason, std::string_view word) {
   LiveRun live = FindLive(hub, call);
@@ -261,6 +334,8 @@ void AddRunOperations(Hub& hub, Router* router) {
   add("GET", "/v1/sessions/{id}/runs/{run}", "Show a run: its Result once it has ended", Show);
   add("GET", "/v1/sessions/{id}/runs/{run}/events", "Follow the events of a run, after=N resumes", Events);
   add("GET", "/v1/sessions/{id}/runs/{run}/output", "Page through all that a run wrote", Output);
+  add("GET", "/v1/sessions/{id}/runs/{run}/outputs/{output}", "Get one representation of an output, type=image/png",
+      ShowOutput);
   add("POST", "/v1/sessions/{id}/runs/{run}/cancel", "Cancel a run that waits or is on", Cancel);
   add("POST", "/v1/sessions/{id}/runs/{run}/interrupt", "Interrupt a run that waits or is on; state is kept",
       Interrupt);

@@ -95,6 +95,7 @@ async::Task<void> FollowToEnd(Hub& hub, HostedSession& session, std::shared_ptr<
   (void)co_await async::Caught(news.Join());
   co_await RecordRun(hub, "run", session.owner(), result, std::move(hash));
   auto stored = co_await hub.registry.RunEnded(std::move(result), registry::Until::kCommittedSoon);
+  co_await run->KeepResult();
   run->Settle(stored ? HostedRun::Stored::kYes : HostedRun::Stored::kNo);
   session.ForgetOldRuns();
 }
@@ -105,6 +106,7 @@ Answer<void> Begin(Hub& hub, HostedSession& session, const std::shared_ptr<Hoste
   session::OutputShape shape;
   shape.cap = session.spec().policy.limits.output.value;
   shape.tap = [run](Stream stream, std::string_view bytes) { run->Keep(stream, bytes); };
+  shape.keep = [run](size_t index, MimeBundle bundle) { return run->large().Add(index, std::move(bundle)); };
   auto submitted = session.engine().Submit(std::move(spec), run.get(), std::move(shape));
   if (!submitted) {
     if (submitted.error().code == ErrorCode::kExhausted) return TooMany(submitted.error().message, 1s);
@@ -151,8 +153,9 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> StartRun(Hub& hub, HostedSession
   const std::string base = hub.RunsDirectory() + "/" + row.id;
   registry::EventLogLimits limits;
   limits.file = hub.config.retention.event_log_bytes;
-  auto run = std::make_shared<HostedRun>(hub.loop, hub.work, row.id, session.owner(),
-                                         RunPaths{base + ".events", base + ".stdout", base + ".stderr"}, limits);
+  auto run = std::make_shared<HostedRun>(
+      hub.loop, hub.work, row.id, session.owner(),
+      RunPaths{base + ".events", base + ".stdout", base + ".stderr", base + ".large"}, limits);
   if (chosen_id || delivery.idempotency_key || hub.registry.health().last_error) {
     // The key or the id may already be taken, or the registry may still be failing: the run must not begin before.
     if (chosen_id) {

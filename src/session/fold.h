@@ -1,6 +1,8 @@
 // The Result of a run is the fold of its events.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,9 +11,18 @@
 
 namespace cella::session {
 
+// The output without its representations, which are named in `left_out`; a short text stays.
+MimeBundle WithoutLargeData(const MimeBundle& bundle);
+
+// Takes an output that is too large for the Result, and its index there.
+using OutputKeeper = std::function<async::Task<void>(size_t index, MimeBundle bundle)>;
+
 class ResultFold : public run::EventSink {
  public:
-  explicit ResultFold(std::string run_id) { result_.id = std::move(run_id); }
+  // `keep` may be empty.
+  explicit ResultFold(std::string run_id, OutputKeeper keep = {}) : keep_(std::move(keep)) {
+    result_.id = std::move(run_id);
+  }
 
   async::Task<bool> Emit(Event event) override;
 
@@ -19,9 +30,11 @@ class ResultFold : public run::EventSink {
   RunResult Take();
 
  private:
+  const OutputKeeper keep_;
   RunResult result_;
   std::vector<std::pair<std::string, size_t>> shown_;  // ids of displays, and where they are
   size_t output_bytes_ = 0;
+  std::optional<std::pair<size_t, MimeBundle>> left_out_;  // to be kept
 };
 
 // "run_" and 128 random bits.

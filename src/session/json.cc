@@ -58,7 +58,24 @@ Json ToJsonValue(const MimeBundle& bundle) {
   Json mime = Json::object();
   for (const auto& [type, data] : bundle.data) mime[type] = data;
   Json metadata = Json::parse(bundle.metadata, nullptr, false);
-  return Json{{"mime", std::move(mime)}, {"metadata", metadata.is_object() ? std::move(metadata) : Json::object()}};
+  Json json{{"mime", std::move(mime)}, {"metadata", metadata.is_object() ? std::move(metadata) : Json::object()}};
+  for (const auto& [type, bytes] : bundle.left_out) json["left_out"][type] = bytes;
+  return json;
+}
+
+Json ItemsOf(const RunResult& result) {
+  Json items = Json::array();
+  for (const ResultItem& item : result.items) {
+    if (item.kind == ResultItem::Kind::kOutput) {
+      items.push_back({{"output", item.begin}});
+      continue;
+    }
+    const bool out = item.kind == ResultItem::Kind::kStdout;
+    const std::string_view text = out ? result.stdout_text : result.stderr_text;
+    items.push_back({{"stream", ToString(out ? Stream::kStdout : Stream::kStderr)},
+                     {"text", text.substr(item.begin, item.end - item.begin)}});
+  }
+  return items;
 }
 
 double Rounded(double milliseconds) { return static_cast<double>(static_cast<int64_t>(milliseconds * 1000)) / 1000; }
@@ -97,6 +114,7 @@ Json JsonOf(const RunResult& result) {
   json["value"] = result.value ? Json(*result.value) : Json(nullptr);
   json["outputs"] = Json::array();
   for (const MimeBundle& output : result.outputs) json["outputs"].push_back(ToJsonValue(output));
+  if (!result.items.empty()) json["items"] = ItemsOf(result);
   json["error"] = ToJsonValue(result.outcome.error);
   json["files"] = Json::array();
   for (const FileChange& file : result.files) json["files"].push_back(ToJsonValue(file));

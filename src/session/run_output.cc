@@ -3,7 +3,7 @@
 namespace cella::session {
 
 RunOutput::RunOutput(std::string run_id, run::EventSink* next, OutputShape shape)
-    : fold_(std::move(run_id)),
+    : fold_(std::move(run_id), std::move(shape.keep)),
       next_(next),
       shape_(std::move(shape)),
       stdout_(shape_.cap.value_or(0)),

@@ -17,6 +17,8 @@ struct OutputShape {
   std::optional<uint64_t> cap;
   // Sees everything that the run writes, before it is capped.
   std::function<void(Stream, std::string_view)> tap;
+  // Keeps outputs that are too large for the Result.
+  OutputKeeper keep;
   // The started event waits for the next one, and is dropped if that says that nothing ran.
   bool holds_started = false;
 };

@@ -46,6 +46,59 @@ TEST(ResultFoldTest, BeyondTheCapKeepsHeadAndTailAndCountsTheRest) {
   EXPECT_NE(result.stdout_text.find("4907 bytes dropped"), std::string::npos);
 }
 
+DisplayEvent Picture(size_t bytes, std::string type = "image/png") {
+  return DisplayEvent{{{{std::move(type), std::string(bytes, 'x')}, {"text/plain", "<Picture>"}}, "{}"}, "", false};
+}
+
+TEST(ResultFoldTest, ItemsAreInTheOrderOfTheEvents) {
+  RunResult result = Fold({OutputEvent{Stream::kStderr, "e"}, OutputEvent{Stream::kStdout, "a\xff"}, Picture(1),
+                           OutputEvent{Stream::kStdout, "b"}, ValueEvent{"1", {{{"text/plain", "1"}}, "{}"}},
+                           OutputEvent{Stream::kStdout, "c"}},
+                          1000);
+  json items = json::parse(ToJson(result))["items"];
+  EXPECT_EQ(items, json::parse(R"([{"stream":"stdout","text":"a\ufffd"},{"stream":"stderr","text":"e"},{"output":0},
+                                   {"stream":"stdout","text":"b"},{"output":1},{"stream":"stdout","text":"c"}])"));
+  EXPECT_FALSE(json::parse(ToJson(Fold({OutputEvent{Stream::kStdout, "a"}}, 10))).contains("items"));
+}
+
+TEST(ResultFoldTest, OutputsBeyondTheBoundAreNamedAndKept) {
+  constexpr size_t kLarge = size_t{20} << 20;
+  std::vector<std::pair<size_t, MimeBundle>> kept;
+  async::Loop loop;
+  OutputShape shape;
+  shape.cap = 10;
+  shape.keep = [&](size_t index, MimeBundle bundle) -> async::Task<void> {
+    kept.emplace_back(index, std::move(bundle));
+    co_return;
+  };
+  RunOutput output("run_1", nullptr, std::move(shape));
+  auto main = [&]() -> async::Task<void> {
+    for (size_t size : {kLarge, kLarge, size_t{1}}) {
+      Event shown = Picture(size);
+      (void)co_await output.Emit(std::move(shown));
+    }
+    // A guest chooses the name of a type, and may make it long.
+    Event odd = Picture(kLarge, std::string(1000, 't'));
+    (void)co_await output.Emit(std::move(odd));
+  };
+  loop.Run(main());
+  RunResult result = output.Take();
+  ASSERT_EQ(result.outputs.size(), 4u);
+  EXPECT_EQ(result.outputs_dropped, 2u);
+  EXPECT_EQ(result.outputs[0].data[0].second.size(), kLarge);
+  EXPECT_TRUE(result.outputs[0].left_out.empty());
+  ASSERT_EQ(result.outputs[1].left_out.size(), 1u);
+  EXPECT_EQ(result.outputs[1].left_out[0], (std::pair<std::string, uint64_t>("image/png", kLarge)));
+  ASSERT_EQ(result.outputs[1].data.size(), 1u);
+  EXPECT_EQ(result.outputs[1].data[0].second, "<Picture>");
+  EXPECT_TRUE(result.outputs[2].left_out.empty());
+  EXPECT_TRUE(result.outputs[3].left_out.empty());
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_EQ(kept[0].first, 1u);
+  EXPECT_EQ(kept[0].second.data[0].second.size(), kLarge);
+  EXPECT_EQ(kept[1].first, 3u);
+}
+
 TEST(WordsTest, RoundTripsAndRejectsOtherWords) {
   for (const ExecutorRow& row : kExecutors) {
     EXPECT_EQ(ParseExecutorKind(ToString(row.kind)), row.kind);

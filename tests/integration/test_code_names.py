@@ -3,6 +3,8 @@
 import hashlib
 import os
 import re
+import shutil
+import subprocess
 
 import pytest
 from support.cella import PYTHON
@@ -129,3 +131,62 @@ def test_unusual_file_names_are_accepted(run):
         result = run.python(f"# filename: {name}\nimport sys; print(sys.argv[0])")
         assert result["status"] == "ok", (name, result)
         assert os.path.normpath(result["stdout"].strip()) == os.path.normpath(name)
+
+
+# How each tool names code that has no name of its own, when it fails; the shortest code that makes it do so.
+NAMED_CODE = {
+    "python": ("def f():\n    1 / 0\nf()", ['File "<code>", line 3, in <module>', "    f()", 'File "<code>", line 2, in f']),
+    "bash": ("true\nno_such_command", ["<code>: line 2: no_such_command"]),
+    "sh": ("true\nno_such_command", ["<code>: 2: no_such_command"]),
+    "javascript": ("const f = () => { throw new Error('x'); };\nf();", ["<code>:1\n", "(<code>:2:1)"]),
+    "c": ("int main() {\n  nonsense;\n}", ["<code>:2:3: error", "    2 |   nonsense;"]),
+    "ruby": ("def f\n  raise 'x'\nend\nf", ["<code>:2:in", "<code>:4:in"]),
+    "perl": ("die 'x'", ["x at <code> line 1"]),
+    "lua": ("error('x')", ["<code>:1: x"]),
+}
+
+
+@pytest.mark.parametrize("executor", ["sandbox", "local"])
+@pytest.mark.parametrize("language", NAMED_CODE)
+def test_messages_call_code_without_a_name_code(run, language, executor):
+    code, shown = NAMED_CODE[language]
+    if shutil.which({"python": "python3", "javascript": "node", "c": "cc"}.get(language, language)) is None:
+        pytest.skip(f"{language} is not installed: tools/setup.sh tests")
+    python = ["--python", PYTHON] if language == "python" else []
+    result = run.json("--lang", language, "-c", code, "--executor", executor, *python)
+    assert result["status"] == "error", result
+    assert "tmp_code_" not in result["stderr"], result["stderr"]
+    for words in shown:
+        assert words in result["stderr"], result["stderr"]
+
+
+def test_module_of_node_is_called_code(run):
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed: tools/setup.sh tests")
+    result = run.json("--lang", "javascript", "-c", "import fs from 'fs';\nthrow new Error('x');")
+    assert "tmp_code_" not in result["stderr"] and "at <code>:2:7" in result["stderr"], result["stderr"]
+
+
+def test_code_keeps_its_file_name_where_it_asks_for_it(run):
+    result = run.python("import sys; print(__file__); print(__file__, file=sys.stderr)")
+    assert re.fullmatch(r"/workspace/tmp_code_\w+\.py\n", result["stdout"]), result
+    assert result["stderr"] == "<code>\n"
+
+
+def test_code_with_a_name_keeps_it_in_tracebacks(run, tmp_path):
+    (tmp_path / "own.py").write_text("1 / 0")
+    assert '/own.py", line 1' in run.json(tmp_path / "own.py")["stderr"]
+    assert '/named.py", line 2' in run.python("# filename: named.py\n1 / 0")["stderr"]
+
+
+def test_traceback_among_much_output_names_the_code(run):
+    """The pipe is full all the time, and the name is cut between two reads."""
+    code = "import sys, warnings\nfor n in range(3000): warnings.warn_explicit('x' * (n % 97), UserWarning, __file__, n + 100)"
+    result = run.python("import warnings; warnings.simplefilter('always')\n" + code)
+    lines = result["stderr"].splitlines()
+    assert len(lines) == 3000 and all(line.startswith(f"<code>:{n + 100}: ") for n, line in enumerate(lines)), lines[:3]
+
+
+def test_passed_through_traceback_names_the_code(cella, environment):
+    done = subprocess.run([cella.binary, "run", "-c", "1 / 0"], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and '  File "<code>", line 1, in <module>\n    1 / 0\n' in done.stderr, done

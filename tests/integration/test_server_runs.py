@@ -49,13 +49,16 @@ def parse_sse(text):
 def test_a_result_has_every_field(session):
     result = session.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\nopen('f', 'w').write('x')\n6 * 7")
     assert list(result) == [
-        "id", "session", "status", "exit_code", "signal", "stdout", "stderr", "value", "outputs", "error", "files",
+        "id", "session", "status", "exit_code", "signal", "stdout", "stderr", "value", "outputs", "items", "error", "files",
         "truncated", "usage", "state", "isolation", "checkpoint",
     ]
     assert result["session"] == session.id and result["id"].startswith("run_")
     assert (result["status"], result["exit_code"], result["state"]) == ("ok", 0, "kept")
     assert (result["stdout"], result["stderr"], result["value"]) == ("out\n", "err\n", "42")
     assert result["files"] == [{"path": "f", "size": 1, "change": "created", "media_type": "application/octet-stream"}]
+    assert result["items"] == [
+        {"stream": "stdout", "text": "out\n"}, {"stream": "stderr", "text": "err\n"}, {"output": 0},
+    ]
     assert session.look(result["id"]) == result
 
 
@@ -407,11 +410,50 @@ def test_unknown_run_is_404(client, session):
     foreign = client.open().run("1")["id"]
     for run in ("run_" + "0" * 32, foreign):
         session.cancel(run).error(404)
-        for path in ((), ("events",), ("output",)):
+        for path in ((), ("events",), ("output",), ("outputs", "0?type=text/plain")):
             client.get(session.path("runs", run, *path)).error(404)
 
 
-# All that was written
+# All that was written and shown
+
+LARGE = """
+import base64, os
+class Picture:
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"image/png": base64.b64encode(b"png" * 1_000_000).decode(), "text/plain": "<Picture>"}
+for _ in range(%d): display(Picture())
+"""
+
+
+def test_representations_of_outputs_can_be_fetched(client, session):
+    result = session.run(LARGE % 9 + "print('said'); 42")
+    path = session.path("runs", result["id"], "outputs")
+    assert [list(output["mime"]) for output in result["outputs"][7:9]] == [["image/png", "text/plain"], ["text/plain"]]
+    assert result["outputs"][8]["left_out"] == {"image/png": 4_000_000} and result["truncated"]["outputs"] == 1
+    assert session.look(result["id"]) == result
+    for index in (0, 8):
+        answer = client.get(f"{path}/{index}?type=image/png")
+        assert answer.expect(200) == b"png" * 1_000_000
+        # A guest chooses the content: no browser shall run it.
+        assert answer.headers["content-type"] == "application/octet-stream"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-disposition"] == "attachment"
+    assert client.get(f"{path}/9?type=text/plain").expect(200) == b"42"
+    for wrong, status in (("0", 400), ("x?type=a", 400), ("10?type=a", 404), ("0?type=a", 404), ("-1?type=a", 400)):
+        client.get(f"{path}/{wrong}").error(status)
+    client.get(session.path("runs", "run_" + "0" * 32, "outputs", "0?type=a")).error(404)
+
+
+def test_forgotten_run_names_its_large_outputs(client, session):
+    result = session.run(LARGE % 1)
+    for _ in range(40):
+        session.run("None")
+    stored = session.look(result["id"])
+    assert stored["outputs"] == [{"mime": {"text/plain": "<Picture>"}, "metadata": {}, "left_out": {"image/png": 4_000_000}}]
+    path = session.path("runs", result["id"], "outputs", "0")
+    assert client.get(f"{path}?type=text/plain").expect(200) == b"<Picture>"
+    assert client.get(f"{path}?type=image/png").error(409)["code"] == "closed"
+
 
 
 def test_output_beyond_the_cap_can_be_paged_through(client):

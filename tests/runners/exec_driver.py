@@ -140,10 +140,10 @@ class Runner:
             time.sleep(0.01)
         raise AssertionError(f"no {words}")
 
-    def start(self, code, file=None, stdin=None, input=False):
+    def start(self, code, file=None, stdin=None, input=False, **more):
         self.number += 1
         self.send(type="run", run=f"run_{self.number}", number=self.number, code=code, file=file, stdin=stdin,
-                  input=input, checkpoint="off")
+                  input=input, checkpoint="off", **more)
 
     def finish(self, timeout=20.0):
         frames = []

@@ -338,6 +338,15 @@ def test_display_sends_frames(runner):
     assert shown[3]["mime"] == {"text/markdown": "*m*"}
 
 
+def test_place_of_a_display_is_marked_in_the_text(runner):
+    code = "process.stdout.write('a'); display(1); console.log('b'); require('fs').closeSync(2); display(2); console.log('c')"
+    answer = runner.run(code, mark="t0k")
+    assert [frame["mark"] for frame in answer.frames if frame["type"] == "display"] == [1, 2]
+    assert answer.stdout == "a\0cella t0k 1\0b\n\0cella t0k 2\0c\n"
+    assert answer.stderr == "\0cella t0k 1\0\0cella t0k 2\0"
+    assert answer.stdout and "mark" not in runner.run("display(1)").frames[0]
+
+
 def test_display_is_sent_while_the_code_is_busy(runner):
     runner.start("display({ 'text/plain': 'early' }); while (true) {}")
     assert runner.receive()["mime"] == {"text/plain": "early"}

@@ -81,6 +81,52 @@ def test_text_printed_before_a_display_is_written_first(runner):
     runner.finish()
 
 
+MARK = "\0cella t0k {}\0"
+
+
+def test_place_of_a_display_is_marked_in_the_text(runner):
+    code = """
+import os, subprocess, sys
+sys.stdout.write('a')
+display(1)
+subprocess.run(['printf', 'b'])
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+display(2, 3)
+sys.stdout.write('c')
+"""
+    outcome = runner.run(code, mark="t0k")
+    assert [frame["mark"] for frame in outcome.displays] == [1, 2, 3]
+    assert outcome.stdout == "a" + MARK.format(1) + "b" + MARK.format(2) + MARK.format(3) + "c"
+    # The pipe is marked, not what the cell has put in its place.
+    assert outcome.stderr == "".join(map(MARK.format, (1, 2, 3)))
+
+
+def test_runs_without_displays_or_without_a_token_write_no_marks(runner):
+    assert "\0" not in runner.run("print('a'); 42", mark="t0k").stdout
+    outcome = runner.run("print('a'); display(1)")
+    assert outcome.stdout == "a\n" and "mark" not in outcome.displays[0]
+
+
+def test_numbers_of_marks_begin_anew_with_each_run(runner):
+    for token in ("t1", "t2"):
+        outcome = runner.run("display(1)", mark=token)
+        assert outcome.displays[0]["mark"] == 1 and outcome.stdout == f"\0cella {token} 1\0"
+
+
+def test_child_that_displays_writes_no_mark(runner):
+    code = "import os\npid = os.fork()\nif pid == 0:\n    display(1)\n    os._exit(0)\n_ = os.waitpid(pid, 0)"
+    outcome = runner.run(code, mark="t0k")
+    assert outcome.stdout == "" and outcome.displays == []
+
+
+def test_text_before_a_value_is_written_first(runner):
+    runner.start("print('first', end='')\nclass Slow:\n    def __repr__(self): return 'slow'\nSlow()")
+    while runner.receive()["type"] != "value":
+        pass
+    assert runner.stdout.take() == "first"
+    runner.finish()
+
+
 @pytest.mark.parametrize(
     "body, expected",
     [

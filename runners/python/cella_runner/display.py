@@ -73,6 +73,7 @@ class Displays:
         else:
             bundle, metadata = self._bundle(value)
         text = bundle["text/plain"]
+        self._session.streams.flush()
         self._send({"type": "value", "text": text, "mime": bundle, "metadata": metadata})
 
     def display(self, *objects, display_id=None, update=False, raw=False, metadata=None, **_):
@@ -105,14 +106,15 @@ class Displays:
             self.dropped += 1
             return
         self._sent += 1
-        self._session.streams.flush()
-        self._session.await_reader()
         self._send_display(bundle, metadata, display_id, bool(update))
-        self._session.await_reader()
 
     def _send_display(self, bundle: dict, metadata, display_id, update):
         metadata = mime.clean_metadata(metadata)
         frame = {"type": "display", "mime": bundle, "metadata": metadata, "display_id": display_id, "update": update}
+        self._session.streams.flush()
+        mark = self._session.mark_text()
+        if mark:
+            frame["mark"] = mark
         self._send(frame)
 
     def _bundle(self, value):

@@ -1,45 +1,31 @@
 """The order of text and displays, which travel apart: text in pipes, displays on the session's socket.
 
-Before a display is sent, all text must have been read; before more text is written, the display. The kernel counts what
-has not been read. Only runs that display something wait, and never longer than for the supervisor to be scheduled.
+Before a display, its number is written into both pipes, in a mark that the supervisor takes out of the text. A mark is
+small enough to be written whole, whatever other processes write. Only runs that display something write marks.
 """
 
-import fcntl
-import time
-
-FIONREAD, SIOCOUTQ = 0x541B, 0x5411
-NAP_SECONDS = 0.00005
-LONGEST_NAP_SECONDS = 0.002
-PATIENCE_SECONDS = 0.2
-# A background process that never stops writing keeps a pipe from being empty.
-MOST_FAILURES = 2
-
-
-def _unread(fd: int, request: int) -> bool:
-    return fcntl.ioctl(fd, request, b"\0\0\0\0") != b"\0\0\0\0"
+import os
 
 
 class Order:
     def __init__(self):
-        self._failures = 0
+        self._token = None
+        self._last = 0
 
-    def begin(self):
-        self._failures = 0
+    def begin(self, token):
+        """`token`: of the run, with which its marks begin; None: no marks are wanted."""
+        self._token = token
+        self._last = 0
 
-    def await_reader(self, pipes, socket: int):
-        """Until the pipes and the socket are empty."""
-        if self._failures >= MOST_FAILURES:
-            return
-        try:
-            nap, end = NAP_SECONDS, None
-            while any(_unread(pipe, FIONREAD) for pipe in pipes) or _unread(socket, SIOCOUTQ):
-                now = time.monotonic()
-                if end is None:
-                    end = now + PATIENCE_SECONDS
-                elif now > end:
-                    self._failures += 1
-                    return
-                time.sleep(nap)
-                nap = min(nap * 2, LONGEST_NAP_SECONDS)
-        except OSError:
-            self._failures = MOST_FAILURES  # a descriptor is gone: then there is no order
+    def mark(self, pipes) -> int:
+        """The number of a mark that is now in the pipes, behind everything that was written; 0: there is none."""
+        if not self._token:
+            return 0
+        self._last = number = self._last + 1
+        text = b"\0cella %s %d\0" % (self._token.encode(), number)
+        for pipe in pipes:
+            try:
+                os.write(pipe, text)
+            except OSError:
+                pass  # closed, or full and non-blocking: the supervisor does not wait long for the mark
+        return number

@@ -187,7 +187,7 @@ class Session:
         threads.begin_run()
         self.streams.begin(frame.get("stdin"), bool(frame.get("input")))
         self.displays.begin()
-        self.order.begin()
+        self.order.begin(frame.get("mark"))
         if not self.interrupts.rehearsing and frame.get("packages") != packages.current:
             packages.publish(frame.get("packages"))
             packages.use(frame.get("packages"))
@@ -218,10 +218,11 @@ class Session:
             self.streams.flush()
         return outcome
 
-    def await_reader(self):
-        """So that text and displays arrive in the order of the code."""
-        if self.channel.is_owner() and not self.channel.muted:
-            self.order.await_reader(self.streams.spares(), self.channel.fd)
+    def mark_text(self) -> int:
+        """Marks the place of a display in the text; 0: it has no mark."""
+        if not self.channel.is_owner() or self.channel.muted:
+            return 0
+        return self.order.mark(self.streams.spares())
 
     def _exit_code(self, request: SystemExit) -> int:
         code = request.code

@@ -186,3 +186,12 @@ def test_snippet_of_the_guide_prints_what_it_says(engine, capsys, monkeypatch):
     code = snippet.replace('"python:3-slim"', f'"{engine.image}", engine="{engine.host}"')
     asyncio.run(run(code, {}))
     assert capsys.readouterr().out.splitlines() == PROMISE.findall(snippet)
+
+
+@docker
+def test_text_and_displays_of_a_container_are_in_the_order_of_the_code(contained, wait):
+    session = contained()
+    code = "for n in range(3):\n    print('text', n)\n    display(n)\nprint('end')\n'value'"
+    for _ in range(20):
+        done = wait(session.run(code))
+        assert str(done) == "text 0\n0\ntext 1\n1\ntext 2\n2\nend\n'value'"

@@ -12,6 +12,7 @@ import pytest
 import cella
 import cella.sync
 from cella import Result
+from support.needs import require
 from support.running import LONG
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n rest").decode()
@@ -145,18 +146,51 @@ def test_items_are_in_the_order_of_the_code(open_session, wait):
         assert [type(item).__name__ for item in done.items] == ["Text", "Output"] * 3 + ["Text", "Output"]
 
 
-def test_items_of_a_server_have_texts_first(session, wait):
-    done = wait(session.run("display('shown')\nprint('said')"))
-    assert [str(item) for item in done.items] == ["said\n", "'shown'"]
+def kernel():
+    return cella.SubprocessExecutor(python_version=require("jupyter")["JUPYTER_PYTHON"])
 
 
+@pytest.mark.parametrize("executor", [cella.SandboxExecutor, pytest.param(kernel, marks=pytest.mark.needs("jupyter"))])
+def test_items_of_a_server_are_in_the_order_of_the_code(open_session, wait, executor):
+    session = open_session(executor())
+    code = (
+        "import sys\nprint('first')\ndisplay('shown')\nprint('said'); print('warned', file=sys.stderr)\n"
+        "display(2)\nprint('last', end='')\n'value'"
+    )
+    done = wait(session.run(code))
+    assert done.ok, done
+    assert [str(item) for item in done.items] == ["first\n", "'shown'", "said\n", "warned\n", "2", "last", "'value'"]
+    assert str(done) == "first\n'shown'\nsaid\nwarned\n2\nlast\n'value'"
+
+
+def test_items_of_text_alone_are_the_streams(session, wait):
+    done = wait(session.run("import sys\nprint('a', file=sys.stderr)\nprint('b')"))
+    assert [(item.stream, item.text) for item in done.items] == [("stdout", "b\n"), ("stderr", "a\n")]
+
+
+def test_items_of_bytes_that_are_no_text_stay_in_order(session, wait):
+    done = wait(session.run("import os\nos.write(1, b'\\xff1')\ndisplay(1)\nos.write(1, '\u00e9'.encode())\nNone"))
+    assert [str(item) for item in done.items] == ["\ufffd1", "1", "\u00e9"] and done.stdout == "\ufffd1\u00e9"
+
+
+def test_a_failed_run_shows_its_items_before_the_traceback(session, wait):
+    done = wait(session.run("print('a')\ndisplay(1)\nprint('b')\n1 / 0"))
+    assert str(done).startswith("a\n1\nb\nTraceback") and str(done).endswith("ZeroDivisionError: division by zero")
+
+
+# Text of all kinds in turns with displays, and a value at the end.
 IN_TURNS = """
+import os, subprocess, sys
 for n in range(3):
-    print('text', n)
+    print('text', n, end='')
     display(n)
-print('end')
+    os.write(1, b'raw')
+    display('x' * n * 30000)
+    if not n: subprocess.run(['echo', 'child'])
+print('end', end='')
 'value'
 """
+SHOWN = ["text 0", "0", "raw", "''", "child\ntext 1", "1", "raw", "x", "text 2", "2", "raw", "x", "end", "'value'"]
 
 
 @pytest.mark.parametrize("busy", [0, 2])
@@ -166,14 +200,90 @@ def test_text_and_displays_arrive_in_the_order_of_the_code(busy):
     try:
         with cella.sync.Session() as session:
             for _ in range(500 if LONG else 60):
-                shown = []
+                shown, was_text = [], False
                 for event in session.stream(IN_TURNS):
-                    if event.type == "stdout" and shown and shown[-1].endswith("\n"):
+                    if event.type == "stdout" and was_text:
                         shown[-1] += event.text
                     elif event.type in ("stdout", "display", "value"):
                         shown.append(event.text or event.output.text)
-                assert shown == ["text 0\n", "0", "text 1\n", "1", "text 2\n", "2", "end\n", "'value'"]
+                        was_text = event.type == "stdout"
+                assert [text if len(text) < 100 else text[1] for text in shown] == SHOWN
+                assert [type(item).__name__ for item in session.run(IN_TURNS).items] == ["Text", "Output"] * 7
     finally:
         for loop in loops:
             loop.kill()
             loop.wait()
+
+
+def test_interrupted_display_does_not_hold_up_the_text(open_session, wait):
+    """A mark without its display: the text behind it comes all the same, and the next display has its place."""
+    session = open_session()
+    code = """
+import __main__, os, sys
+runner = sys.modules["cella_runner.hooks"].session()
+print("before")
+sys.stdout.flush()
+runner.mark_text()
+print("behind")
+display("shown")
+print("end")
+"""
+    done = wait(session.run(code))
+    assert [str(item) for item in done.items] == ["before\nbehind\n", "'shown'", "end\n"]
+    forged = wait(session.run("import sys; runner.mark_text(); print('text')"))
+    assert forged.stdout == "text\n"
+
+
+# Random bytes, as a picture that no compression makes smaller.
+LARGE = """
+import base64, os
+class Picture:
+    def __init__(self, size): self.size = size
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"image/png": base64.b64encode(os.urandom(self.size)).decode(), "text/plain": "<Picture>"}
+"""
+
+
+def test_result_with_callbacks_has_its_large_plots(session, wait):
+    wait(session.run(LARGE))
+    for number in range(30):
+        events = []
+        done = wait(session.run("display(Picture(3_000_000))", on_display=events.append))
+        assert len(done.outputs) == len(events) == 1, number
+        assert len(done.outputs[0].data("image/png")) == 3_000_000
+        assert done.outputs[0].mime == events[0].mime
+
+
+def test_result_of_a_started_run_has_its_large_plots_later(session, wait):
+    wait(session.run(LARGE))
+    run = wait(session.start("print('a'); display(Picture(3_000_000))"))
+    for _ in range(3):
+        done = wait(run.result())
+        assert len(done.outputs[0].data("image/png")) == 3_000_000 and str(done.items[0]) == "a\n"
+    assert wait(session.fetch_output(done, 0, "image/png")) == done.outputs[0].data("image/png")
+    assert wait(session.fetch_output(done.id, 0, "text/plain")) == b"<Picture>"
+
+
+def test_outputs_that_exceed_a_result_are_named_and_can_be_fetched(session, wait):
+    wait(session.run(LARGE))
+    done = wait(session.run("for _ in range(5): display(Picture(6_000_000))\ndisplay('small')"))
+    assert done.ok and len(done.outputs) == 6 and done.truncated["outputs"] == 1, done.truncated
+    whole, left_out = done.outputs[0], done.outputs[4]
+    assert len(whole.data("image/png")) == 6_000_000 and whole.left_out == {}
+    assert left_out.mime == {"text/plain": "<Picture>"} and left_out.left_out == {"image/png": 8_000_000}
+    assert str(left_out) == "<Picture>\n[left out: image/png, 8000000 bytes]" and str(left_out) in str(done)
+    assert done.outputs[5].text == "'small'"
+    for index in (0, 4):
+        assert len(wait(session.fetch_output(done, index, "image/png"))) == 6_000_000
+    with pytest.raises(cella.errors.NotFound, match="it has image/png, text/plain"):
+        wait(session.fetch_output(done, 0, "image/gif"))
+    with pytest.raises(cella.errors.NotFound, match="no output 6"):
+        wait(session.fetch_output(done, 6, "image/png"))
+
+
+def test_output_of_an_inprocess_session_can_be_fetched(open_session, wait):
+    session = open_session(cella.InProcessExecutor())
+    done = wait(session.run("display('shown')"))
+    assert wait(session.fetch_output(done, 0, "text/plain")) == b"'shown'"
+    with pytest.raises(cella.errors.NotFound):
+        wait(session.fetch_output(done, 1, "text/plain"))

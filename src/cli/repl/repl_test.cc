@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/base64.h"
 #include "cli/repl/char_width.h"
 #include "cli/repl/colon_command.h"
 #include "cli/repl/completion.h"

@@ -3,9 +3,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 
 #include "async/deadline.h"
+#include "base/random.h"
 #include "confine/launch_errors.h"
 #include "os/syscalls.h"
 
@@ -17,6 +18,9 @@ using namespace std::chrono_literals;
 // A run of a shell or of Node this young may be about to start its first command, which would miss SIGINT: it is sent
 // again. Later a second one could end what a command does about the first.
 constexpr auto kYoung = 100ms;
+// A runner that is about to send the display of a mark may get no processor for a while; a mark that a guest forged has
+// no display.
+constexpr auto kMarkPatience = 2s;
 // A reply to an input request may stay unread that long before the runner counts as lost.
 constexpr auto kReplyPatience = 10s;
 constexpr size_t kReadSize = 65536;
@@ -72,17 +76,21 @@ CellExecution::CellExecution(const CellContext& context, Runner& runner, bool nu
       runner_(runner),
       nudged_(nudged),
       before_{context.meter.Cpu().value_or(0ns), context.meter.OomKills(), context.meter.RefusedForks()},
+      mark_(RandomHex(16)),
+      texts_{Text{Stream::kStdout, context.out, kKeyOut, MarkedText(mark_)},
+             Text{Stream::kStderr, context.err, kKeyErr, MarkedText(mark_)}},
       sending_(context.loop) {}
 
-void CellExecution::Begin(const runner::Cell& cell) {
+void CellExecution::Begin(runner::Cell cell) {
   run_id_ = cell.run;
+  cell.mark = mark_;
   (void)context_.launch.TakeBreach();  // of an earlier run
   if (context_.limit_plan.IsWatched()) context_.launch.WatchRun(runner_.Group());
   if (cell.code.size() + (cell.stdin_text ? cell.stdin_text->size() : 0) <= kSmallFrame) {
     return Post(runner::EncodeRun(cell));
   }
   posted_.emplace_back();
-  sending_.Add(EncodeAndSend(cell));
+  sending_.Add(EncodeAndSend(std::move(cell)));
 }
 
 // Megabytes take the time of many requests.
@@ -161,19 +169,98 @@ std::optional<std::chrono::nanoseconds> CellExecution::CpuUsed() const {
   return *used - before_.cpu;
 }
 
-void CellExecution::ReadOutput(run::Output& out, int fd, Stream stream, size_t at_most) {
+// Not while the text stands at a mark: what is behind it waits in the pipe.
+CellExecution::Got CellExecution::ReadOutput(run::Output& out, Text& text) {
+  if (text.marked.stands_at() > 0) return Got::kNothing;
   std::array<char, kReadSize> buffer;
-  while (at_most > 0) {
-    ssize_t n = os::RetryOnEintr([&] { return read(fd, buffer.data(), std::min(buffer.size(), at_most)); });
-    if (n <= 0) return;
-    at_most -= static_cast<size_t>(n);
-    out.Push(OutputEvent{stream, std::string(buffer.data(), static_cast<size_t>(n))});
+  const ssize_t n = os::RetryOnEintr([&] { return read(text.fd, buffer.data(), buffer.size()); });
+  if (n <= 0) return Got::kNothing;
+  text.marked.Feed({buffer.data(), static_cast<size_t>(n)});
+  PassOn(out, text);
+  return Got::kSome;
+}
+
+void CellExecution::PassOn(run::Output& out, Text& text) {
+  if (std::string bytes = text.marked.Take(); !bytes.empty()) out.Push(OutputEvent{text.stream, std::move(bytes)});
+  if (text.marked.stands_at() > 0 && patience_ == async::TimePoint::max()) {
+    patience_ = async::Clock::now() + kMarkPatience;
   }
 }
 
-void CellExecution::ReadText(run::Output& out) {
-  ReadOutput(out, context_.out, Stream::kStdout, kReadSize);
-  ReadOutput(out, context_.err, Stream::kStderr, kReadSize);
+// At the end of the run.
+void CellExecution::ReadRest(run::Output& out, Text& text) {
+  text.marked.Release(UINT64_MAX);
+  PassOn(out, text);
+  for (size_t taken = 0; taken < kLargestPipe && ReadOutput(out, text) == Got::kSome; taken += kReadSize) {
+  }
+  if (std::string bytes = text.marked.Rest(); !bytes.empty()) out.Push(OutputEvent{text.stream, std::move(bytes)});
+}
+
+void CellExecution::Release(run::Output& out, uint64_t mark) {
+  for (Text& text : texts_) {
+    text.marked.Release(mark);
+    PassOn(out, text);
+  }
+}
+
+// Passes on what was written before this mark; without a mark, what is in the pipes. False: the sink is full, or the
+// mark has not come yet.
+bool CellExecution::TakeTextBefore(run::Output& out, uint64_t mark) {
+  // The displays of earlier marks will not come any more.
+  Release(out, mark == 0 ? std::max(texts_[0].marked.stands_at(), texts_[1].marked.stands_at()) : mark - 1);
+  bool all = true;
+  for (Text& text : texts_) {
+    while (mark == 0 || text.marked.reached() < mark) {
+      if (out.full()) return false;
+      // A process in the background may write without end.
+      if (read_for_waiting_ > 2 * kLargestPipe) break;
+      if (ReadOutput(out, text) == Got::kNothing) {
+        all = all && mark == 0;
+        break;
+      }
+      read_for_waiting_ += kReadSize;
+    }
+  }
+  return all || read_for_waiting_ > 2 * kLargestPipe;
+}
+
+void CellExecution::ShowWaiting(run::Output& out) {
+  const auto* display = std::get_if<runner::DisplayFrame>(&*waiting_);
+  const uint64_t mark = display == nullptr ? 0 : display->mark;
+  if (!TakeTextBefore(out, mark)) {
+    const async::TimePoint now = async::Clock::now();
+    if (patience_ == async::TimePoint::max()) patience_ = now + kMarkPatience;
+    if (out.full() || (now < patience_ && !process_ended_)) return;
+  }
+  runner::Frame frame = std::move(*waiting_);
+  waiting_.reset();
+  patience_ = async::TimePoint::max();
+  Emit(out, std::move(frame));
+  Release(out, mark);
+}
+
+// A display that has not come within its time never will.
+void CellExecution::CheckMarks(run::Output& out) {
+  if (waiting_) {
+    ShowWaiting(out);
+  } else if (async::Clock::now() >= patience_) {
+    patience_ = async::TimePoint::max();
+    Release(out, std::max(texts_[0].marked.stands_at(), texts_[1].marked.stands_at()));
+  }
+}
+
+void CellExecution::Emit(run::Output& out, runner::Frame frame) {
+  if (auto* error = std::get_if<ErrorEvent>(&frame)) {
+    error_ = error->error;
+    out.Push(std::move(*error));
+  } else if (auto* value = std::get_if<ValueEvent>(&frame)) {
+    out.Push(std::move(*value));
+  } else if (auto* shown = std::get_if<runner::DisplayFrame>(&frame)) {
+    out.Push(std::move(shown->display));
+  } else if (auto* input = std::get_if<InputRequestEvent>(&frame)) {
+    out.Push(std::move(*input));
+    out.Call({++calls_, "input", "line", ""});
+  }
 }
 
 bool CellExecution::TakeFrame(runner::Frame frame, run::Output& out) {
@@ -190,28 +277,16 @@ bool CellExecution::TakeFrame(runner::Frame frame, run::Output& out) {
     return true;
   }
   started_ = true;
-  // The code may have written since the pipes were read. Around a display the runner waits for the reader instead:
-  // text that follows the display may be there by now.
-  if (!std::holds_alternative<DisplayEvent>(frame)) ReadText(out);
-  if (auto* error = std::get_if<ErrorEvent>(&frame)) {
-    error_ = error->error;
-    out.Push(std::move(*error));
-  } else if (auto* value = std::get_if<ValueEvent>(&frame)) {
-    out.Push(std::move(*value));
-  } else if (auto* display = std::get_if<DisplayEvent>(&frame)) {
-    out.Push(std::move(*display));
-  } else if (auto* input = std::get_if<InputRequestEvent>(&frame)) {
-    out.Push(std::move(*input));
-    out.Call({++calls_, "input", "line", ""});
-  }
-  return !out.full();
+  waiting_ = std::move(frame);
+  read_for_waiting_ = 0;
+  ShowWaiting(out);
+  return !waiting_ && !out.full();
 }
 
 // So many at a time: other runs live on this loop as well, and a reader that lags behind is waited for.
 void CellExecution::TakeFrames(run::Output& out) {
-  // What was written before these frames were sent is in the pipes, and comes first.
-  ReadText(out);
-  if (out.full()) {
+  // What comes behind a frame that waits, or is to be decoded, waits too.
+  if (waiting_ || !large_.empty() || out.full()) {
     frames_left_ = true;
     return;
   }
@@ -251,40 +326,43 @@ void CellExecution::TakeReports() {
   }
 }
 
-void CellExecution::Hold(bool output, bool errors, bool frames) {
-  auto apply = [this](bool& held, bool hold, int fd, int key) {
-    if (held == hold) return;
-    held = hold;
-    if (hold) {
-      context_.ready.Remove(fd);
-    } else {
-      (void)context_.ready.Add(fd, key);
-    }
-  };
-  apply(out_held_, output, context_.out, kKeyOut);
-  apply(err_held_, errors, context_.err, kKeyErr);
-  apply(channel_held_, frames, runner_.channel.fd(), kKeyChannel);
+void CellExecution::Hold(bool& held, bool hold, int fd, int key) {
+  if (held == hold) return;
+  held = hold;
+  if (hold) {
+    context_.ready.Remove(fd);
+  } else {
+    (void)context_.ready.Add(fd, key);
+  }
 }
 
-// While the sink takes nothing, what the guest writes stays in its pipe.
+void CellExecution::Hold(bool output, bool errors, bool frames) {
+  Hold(texts_[0].held, output, texts_[0].fd, texts_[0].key);
+  Hold(texts_[1].held, errors, texts_[1].fd, texts_[1].key);
+  Hold(channel_held_, frames, runner_.channel.fd(), kKeyChannel);
+}
+
+// While the sink takes nothing, or text stands at a mark, what the guest writes stays in its pipe.
 void CellExecution::Hold(const run::Output& out) {
-  Hold(out.full(Stream::kStdout), out.full(Stream::kStderr), out.full());
+  auto holds = [&](const Text& text) { return out.full(text.stream) || text.marked.stands_at() > 0; };
+  Hold(holds(texts_[0]), holds(texts_[1]), waiting_ || out.full());
 }
 
 async::Task<run::Progress> CellExecution::Advance(async::TimePoint until, run::Output& out) {
   if (!large_.empty()) co_await TakeLargeFrame(out);
+  CheckMarks(out);
   Hold(out);
-  if (frames_left_ && !out.full() && !IsOver()) {
+  if (frames_left_ && !waiting_ && !out.full() && !IsOver()) {
     TakeFrames(out);
     if (frames_left_) Wake();
   }
   if (!IsOver()) {
-    context_.ready.SetDeadline(until);
+    context_.ready.SetDeadline(std::min(until, patience_));
     auto keys = co_await context_.ready.Wait();
     for (int key : keys) {
       switch (key) {
-        case kKeyOut: ReadOutput(out, context_.out, Stream::kStdout, kReadSize); break;
-        case kKeyErr: ReadOutput(out, context_.err, Stream::kStderr, kReadSize); break;
+        case kKeyOut: (void)ReadOutput(out, texts_[0]); break;
+        case kKeyErr: (void)ReadOutput(out, texts_[1]); break;
         case kKeyControl: TakeReports(); break;
         // A frame that is there counts even if its sender has ended since.
         case kKeyChannel: TakeFrames(out); break;
@@ -361,9 +439,13 @@ async::Task<Result<run::RunFacts>> CellExecution::Finish(run::Output& out) {
   } else if (interrupted_) {
     co_await AwaitSignals();
   }
+  if (waiting_) {
+    // The sink did not take it while the run was on.
+    (void)TakeTextBefore(out, 0);
+    Emit(out, std::move(*std::exchange(waiting_, std::nullopt)));
+  }
   // What the code wrote is in the pipes; what its background processes write later is not waited for.
-  ReadOutput(out, context_.out, Stream::kStdout, kLargestPipe);
-  ReadOutput(out, context_.err, Stream::kStderr, kLargestPipe);
+  for (Text& text : texts_) ReadRest(out, text);
   Hold(false, false, false);
   const bool place_gone = context_.launch.gone();
   if (context_.limit_plan.IsWatched() && !place_gone) context_.launch.WatchRun(0);

@@ -2,6 +2,7 @@
 // stop. What the end means for the session is the guest's business.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <list>
@@ -13,6 +14,7 @@
 #include "async/task_group.h"
 #include "confine/launch.h"
 #include "confine/limits.h"
+#include "executor/sandbox/marked_text.h"
 #include "executor/sandbox/runner.h"
 #include "os/cgroup.h"
 #include "os/pidfd.h"
@@ -52,7 +54,7 @@ class CellExecution : public run::Execution {
   CellExecution& operator=(const CellExecution&) = delete;
 
   // Sends the cell; a large one is sent while Advance waits.
-  void Begin(const runner::Cell& cell);
+  void Begin(runner::Cell cell);
 
   async::Task<run::Progress> Advance(async::TimePoint until, run::Output& out) override;
   void Wake() override { context_.ready.Wake(); }
@@ -73,14 +75,31 @@ class CellExecution : public run::Execution {
   async::Task<void> EncodeAndSend(runner::Cell cell);
   async::Task<void> SendPosted();
   void Interrupt();
-  void ReadOutput(run::Output& out, int fd, Stream stream, size_t at_most);
-  void ReadText(run::Output& out);
+  // A stream of text, and the marks in it.
+  struct Text {
+    Stream stream;
+    int fd;
+    int key;
+    MarkedText marked;
+    bool held = false;  // the descriptor is not in the set of the ready ones
+  };
+
+  enum class Got { kSome, kNothing };
+  Got ReadOutput(run::Output& out, Text& text);
+  void PassOn(run::Output& out, Text& text);
+  void ReadRest(run::Output& out, Text& text);
+  bool TakeTextBefore(run::Output& out, uint64_t mark);
+  void ShowWaiting(run::Output& out);
+  void Release(run::Output& out, uint64_t mark);
+  void CheckMarks(run::Output& out);
+  void Emit(run::Output& out, runner::Frame frame);
   void TakeFrames(run::Output& out);
   async::Task<void> TakeLargeFrame(run::Output& out);
   bool TakeFrame(runner::Frame frame, run::Output& out);
   void TakeReports();
   void Hold(const run::Output& out);
   void Hold(bool output, bool errors, bool frames);
+  void Hold(bool& held, bool hold, int fd, int key);
   bool IsOver() const { return answer_ || gone_ || broke_protocol_; }
   bool ProcessHasEnded() const;
   async::Task<void> AwaitEnd();
@@ -92,6 +111,8 @@ class CellExecution : public run::Execution {
   const bool nudged_;
   std::string run_id_;
   const Counters before_;
+  const std::string mark_;  // the token of the marks in the text
+  std::array<Text, 2> texts_;
   uint64_t calls_ = 0;
   std::list<std::string> posted_;  // payloads that did not fit into the socket at once
   async::TaskGroup sending_;
@@ -109,10 +130,14 @@ class CellExecution : public run::Execution {
   bool interrupted_ = false;  // SIGINT was sent
   bool resend_ = false;       // the first nudge sends the interrupt once more
   bool killed_ = false;
-  bool frames_left_ = false;    // there may be more than was taken
-  std::string large_;           // a frame that is not decoded yet; empty: there is none
-  bool process_ended_ = false;  // no more frames will come
-  bool out_held_ = false, err_held_ = false, channel_held_ = false;
+  bool frames_left_ = false;  // there may be more than was taken
+  std::string large_;         // a frame that is not decoded yet; empty: there is none
+  // A frame that waits for the text before it.
+  std::optional<runner::Frame> waiting_;
+  size_t read_for_waiting_ = 0;
+  async::TimePoint patience_ = async::TimePoint::max();  // for a mark, or for the display of a mark
+  bool process_ended_ = false;                           // no more frames will come
+  bool channel_held_ = false;
 };
 
 }  // namespace cella::executor

@@ -11,6 +11,7 @@
 #include "executor/sandbox/runner.h"
 #include "os/pidfd.h"
 #include "os/syscalls.h"
+#include "os/unread.h"
 #include "runner/protocol.h"
 
 namespace cella::executor {
@@ -143,14 +144,25 @@ bool ForkedProgram::Read(Pipe& pipe, Stream stream, run::Output& out) {
   if (!pipe.fd) return false;
   std::array<char, kReadSize> buffer;
   const ssize_t n = os::RetryOnEintr([&] { return read(pipe.fd.get(), buffer.data(), buffer.size()); });
-  if (n > 0) out.Push(OutputEvent{stream, std::string(buffer.data(), static_cast<size_t>(n))});
-  if (n == 0 || (n < 0 && errno != EAGAIN)) Close(pipe);
-  return n > 0;
+  if (n <= 0) {
+    if (n == 0 || errno != EAGAIN) Close(pipe);
+    return false;
+  }
+  std::string bytes(buffer.data(), static_cast<size_t>(n));
+  if (stream == Stream::kStderr) {
+    const bool more = static_cast<size_t>(n) == buffer.size() && os::UnreadBytes(pipe.fd.get()) > 0;
+    bytes = start_.name.Show(std::move(bytes), more);
+  }
+  if (!bytes.empty()) out.Push(OutputEvent{stream, std::move(bytes)});
+  return true;
 }
 
 // The program has ended. What it left behind may hold the pipe: no more is taken than a pipe can hold.
 void ForkedProgram::ReadRest(Pipe& pipe, Stream stream, run::Output& out) {
   for (size_t taken = 0; taken < kLargestPipe && Read(pipe, stream, out); taken += kReadSize) {
+  }
+  if (std::string rest = stream == Stream::kStderr ? start_.name.Rest() : ""; !rest.empty()) {
+    out.Push(OutputEvent{stream, std::move(rest)});
   }
   Close(pipe);
 }

@@ -10,6 +10,7 @@
 #include "confine/launch.h"
 #include "confine/limits.h"
 #include "executor/sandbox/warm_environment.h"
+#include "language/code_name.h"
 #include "os/cgroup.h"
 #include "run/executor.h"
 #include "runner/channel.h"
@@ -31,6 +32,7 @@ struct ForkedStart {
   UniqueFd out, err;        // what it writes; non-blocking
   UniqueFd input;           // the write end of its standard input; empty: there is none
   std::string input_text;
+  language::CodeName name;  // of the code, as standard error shows it
 };
 
 // Sends the frame; a large one, and the input, while Advance waits. An Error is ours.

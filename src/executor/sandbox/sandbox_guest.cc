@@ -293,7 +293,8 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::ForkProgram(c
                     .out = std::move(out.read),
                     .err = std::move(err.read),
                     .input = std::move(in.write),
-                    .input_text = turn.stdin_text.value_or("")};
+                    .input_text = turn.stdin_text.value_or(""),
+                    .name = language::CodeName(plan, confine::DirectoryOf(turn.run, kCwd))};
   CO_TRY(start.channel, runner::Channel::Open(std::move(sockets.ours)));
   runner::Program program;
   program.argv = plan.commands.back().argv;

@@ -29,11 +29,13 @@ class RunError:
 class Output:
     """A rich output: its forms by MIME type. Images are base64 texts, as in a notebook."""
 
-    __slots__ = ("metadata", "mime")
+    __slots__ = ("left_out", "metadata", "mime")
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.mime: dict[str, str] = document.get("mime") or {}
         self.metadata: dict[str, Any] = document.get("metadata") or {}
+        # Forms that are too large for the Result, with their bytes: session.fetch_output() gets them.
+        self.left_out: dict[str, int] = document.get("left_out") or {}
 
     @property
     def text(self) -> str:
@@ -50,7 +52,11 @@ class Output:
         """As a terminal would show it: its text, or the name and the size of a picture."""
         from cella._images import name_of_picture
 
-        return name_of_picture(self) or self.text or f"[{', '.join(sorted(self.mime))}]"
+        name = name_of_picture(self)
+        if self.left_out:
+            left_out = ", ".join(f"{mime}, {size} bytes" for mime, size in sorted(self.left_out.items()))
+            return f"{name or self.text}\n[left out: {left_out}]".lstrip("\n")
+        return name or self.text or f"[{', '.join(sorted(self.mime))}]"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         from cella._notebook import bundle_of_output
@@ -159,8 +165,8 @@ class Result:
 
     @property
     def items(self) -> list[Union[Text, Output]]:
-        """Texts and displays in the order in which the code emitted them, where the executor knows it; else standard
-        output, standard error, and the displays."""
+        """Texts and displays in the order in which the code emitted them. A server's have standard output
+        before standard error between two displays."""
         outputs, items = self.outputs, self.document.get("items")
         if items is None:
             texts = [Text("stdout", self.stdout), Text("stderr", self.stderr)]
@@ -183,7 +189,7 @@ class Result:
 
     @property
     def truncated(self) -> dict[str, int]:
-        """Bytes that `stdout` and `stderr` left out in their middle."""
+        """Bytes that `stdout` and `stderr` left out in their middle; how many `outputs` are missing or not whole."""
         return self.document.get("truncated") or {}
 
     @property

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     Document = dict[str, Any]
 
 _NDJSON = header_line("Accept", "application/x-ndjson")
-# For what is answered at once.
-_SHORT = 3.0
-# A limit of the server that is reached for so long is told to the caller.
-BUSY_BOUND = 10.0
+_SHORT = 3.0  # for what is answered at once
+BUSY_BOUND = 10.0  # a limit of the server that is reached for so long is told to the caller
 
 
 def started_server() -> PrivateServer:
@@ -266,9 +264,13 @@ class Client(StorageRoutes):
         self, session: str, run: str, stream: str = "stdout", offset: int = 0, limit: Optional[int] = None
     ) -> bytes:
         """A page of all that a run wrote, as bytes; nothing at the end."""
-        where = _session_path(session, "runs", run, "output")
-        answer = await self._begin("GET", target(where, {"stream": stream, "offset": offset, "limit": limit}))
-        return await _whole(answer)
+        path = _session_path(session, "runs", run, "output")
+        path = target(path, {"stream": stream, "offset": offset, "limit": limit})
+        return await _whole(await self._begin("GET", path))
+
+    async def rich_output(self, session: str, run: str, index: int, mime: str) -> bytes:
+        path = _session_path(session, "runs", run, "outputs", str(index))
+        return await _whole(await self._begin("GET", target(path, {"type": mime})))
 
     async def cancel_run(self, session: str, run: str) -> bool:
         """Ends a run that waits or is on. False: it had ended."""

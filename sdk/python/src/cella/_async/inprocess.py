@@ -6,7 +6,7 @@ from cella._capabilities import inprocess_capabilities
 from cella._inprocess.guest import Guest
 from cella._inprocess.record import ISOLATION
 from cella._transport.aio import INTERRUPTS, Bell, in_thread
-from cella.errors import Conflict, ForkedError, NotFound, SessionClosed, Unsupported
+from cella.errors import Conflict, ForkedError, NotFound, Unsupported
 from cella.result import Result
 
 TYPE_CHECKING = False
@@ -209,6 +209,15 @@ class InProcess:
         record = self._open.record(run)
         text = record.result()[stream] if record.done else ""
         return bytes(text.encode()[offset : offset + (limit or _PAGE)])
+
+    async def rich_output(self, session: str, run: str, index: int, mime: str) -> bytes:
+        """What its Result has: no more is kept."""
+        record = self._open.record(run)
+        outputs = Result(record.result()).outputs if record.done else []
+        data = outputs[index].data(mime) if 0 <= index < len(outputs) else None
+        if data is None:
+            raise NotFound(404, "not_found", f"output {index} of {run} has no representation {mime!r}")
+        return data
 
     async def cancel_run(self, session: str, run: str) -> bool:
         return self._open.cancel(run)

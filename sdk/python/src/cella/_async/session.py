@@ -305,16 +305,14 @@ class Session(Parts):
 
     async def read_output(self, result: Union[Result, str], stream: str = "stdout") -> bytes:
         """All that a run wrote, as bytes, also what its Result left out; as far as the server has kept it."""
+        from cella._async.kept import read_output
+
+        return await read_output(*await self.opened(), result, stream)
+
+    async def fetch_output(self, result: Union[Result, str], index: int, mime: str) -> bytes:
+        """The bytes of one form of `outputs[index]`, also one that the Result left out, while the server keeps it."""
         client, session = await self.opened()
-        run = result if isinstance(result, str) else result.id
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            part = await client.output(session, run, stream, size)
-            if not part:
-                return b"".join(parts)
-            parts.append(part)
-            size += len(part)
+        return await client.rich_output(session, result if isinstance(result, str) else result.id, index, mime)
 
     # Tools
 

@@ -119,8 +119,9 @@ class World:
         self._replaced: dict[str, Any] = {}
         self._inside: set[int] = set()  # threads that write to a stream of the code's own
 
-    def await_reader(self) -> None:
-        """Of the runner: here nothing is read apart."""
+    def mark_text(self) -> int:
+        """Of the runner: here text and displays travel together."""
+        return 0
 
     # Streams
 

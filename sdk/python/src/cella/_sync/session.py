@@ -306,16 +306,14 @@ class Session(Parts):
 
     def read_output(self, result: Union[Result, str], stream: str = "stdout") -> bytes:
         """All that a run wrote, as bytes, also what its Result left out; as far as the server has kept it."""
+        from cella._sync.kept import read_output
+
+        return read_output(*self.opened(), result, stream)
+
+    def fetch_output(self, result: Union[Result, str], index: int, mime: str) -> bytes:
+        """The bytes of one form of `outputs[index]`, also one that the Result left out, while the server keeps it."""
         client, session = self.opened()
-        run = result if isinstance(result, str) else result.id
-        parts: list[bytes] = []
-        size = 0
-        while True:
-            part = client.output(session, run, stream, size)
-            if not part:
-                return b"".join(parts)
-            parts.append(part)
-            size += len(part)
+        return client.rich_output(session, result if isinstance(result, str) else result.id, index, mime)
 
     # Tools
 
