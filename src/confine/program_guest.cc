@@ -76,7 +76,8 @@ async::Task<Result<std::unique_ptr<run::Execution>>> ProgramGuest::Begin(const r
   CO_TRY_VOID(files_->Fill(turn.first ? turn.run.files : kNone, program.plan, turn.run.runs_file));
   if (reports_files_ && !save_only) files_->Remember();
 
-  const EnvVars variables = GuestEnvVars(Variables(program.plan), program.plan, spec_.policy);
+  EnvVars variables = GuestEnvVars(Variables(program.plan), program.plan, spec_.policy);
+  if (!spec_.spaces.empty() && !call_socket_.empty()) AddCalls(call_socket_, runners_, &variables);
   program.env = variables.Encode();
   program.search_path = *variables.Find("PATH");
   program.cwd = DirectoryOf(turn.run, cwd_);

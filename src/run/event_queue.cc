@@ -22,6 +22,7 @@ size_t SizeOf(const Event& event) {
     size += error->error.name.size() + error->error.message.size() + error->error.traceback.size();
   }
   if (const auto* input = std::get_if<InputRequestEvent>(&event)) size += input->prompt.size();
+  if (const auto* tool = std::get_if<ToolEvent>(&event)) size += tool->space.size() + tool->name.size();
   if (const auto* finished = std::get_if<FinishedEvent>(&event); finished != nullptr && finished->outcome.error) {
     size += finished->outcome.error->message.size() + finished->outcome.error->traceback.size();
   }

@@ -32,6 +32,7 @@ Api::Api(Hub& hub, const Clients& clients, HostRules rules) : hub_(hub), clients
   AddDepsOperations(hub, &router_);
   AddChannelOperations(hub, &router_);
   AddFileOperations(hub, &router_);
+  AddValueOperations(hub, &router_);
   AddOneShotOperations(hub, &router_);
   AddServerOperations(hub, &router_);
 }

@@ -59,7 +59,7 @@ class HostedSession {
   // What it adds to those of its Python.
   installer::SessionPackages& packages() { return *packages_; }
   // Functions of its client; null where code cannot call the host.
-  SessionTools* tools() const { return tools_.get(); }
+  SessionTools* tools() const { return session_->can_call() ? tools_.get() : nullptr; }
 
   // For the service that runs code (run_service.h).
   void Keep(const std::shared_ptr<HostedRun>& run);

@@ -28,6 +28,7 @@ void AddDepsOperations(Hub& hub, Router* router);   // packages of a session
 void AddChannelOperations(Hub& hub, Router* router);
 void AddFileOperations(Hub& hub, Router* router);
 void AddOneShotOperations(Hub& hub, Router* router);  // run, batch
+void AddValueOperations(Hub& hub, Router* router);    // variables
 void AddServerOperations(Hub& hub, Router* router);   // health, metrics, openapi.json
 
 }  // namespace cella::server

@@ -154,6 +154,12 @@ std::string EventEncoder::Encode(const Event& event) {
     } else if constexpr (std::is_same_v<T, FilesIncompleteEvent>) {
       json["type"] = "file";
       json["files_complete"] = false;
+    } else if constexpr (std::is_same_v<T, ToolEvent>) {
+      json["type"] = "tool";
+      json["namespace"] = value.space;
+      json["name"] = value.name;
+      json["status"] = value.status;
+      json["wall_ms"] = Rounded(value.wall_ms);
     } else {
       json["type"] = "finished";
       AddOutcome(json, value.outcome);

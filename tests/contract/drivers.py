@@ -24,7 +24,7 @@ class Driver:
 
 
 class Session:
-    def run(self, code, *, language, timeout=None, stdin=None, input=False, replies=(), reactions=()):
+    def run(self, code, *, language, timeout=None, stdin=None, input=False, variables=None, replies=(), reactions=()):
         """The Result. Replies go to input requests in order; an operation of reactions is asked for, once, when the
         run's output contains the text beside it."""
         raise NotImplementedError
@@ -44,7 +44,9 @@ class Session:
 
 
 EVERYWHERE = frozenset({"languages:bash", "languages:javascript", "languages:ruby", "languages:c"})
-CELLS = frozenset({"state", "value", "errors", "display", "input", "magics", "await", "interrupt", "questions"})
+CELLS = frozenset(
+    {"state", "value", "errors", "display", "input", "magics", "await", "interrupt", "questions", "variables"}
+)
 # What the command line alone can tell.
 TERMINAL = frozenset({"completeness"})
 
@@ -153,12 +155,14 @@ class _Conversation(Session):
     def __init__(self, repl):
         self._repl = repl
 
-    def run(self, code, *, language, timeout=None, stdin=None, input=False, replies=(), reactions=()):
+    def run(self, code, *, language, timeout=None, stdin=None, input=False, variables=None, replies=(), reactions=()):
         request = {"code": code, "language": language}
         if timeout is not None:
             request["timeout"] = timeout
         if stdin is not None:
             request["stdin"] = stdin
+        if variables is not None:
+            request["variables"] = variables
         if input:
             request["input"] = True
         if replies or reactions:

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/base64.h"
 #include "base/text.h"
 #include "base/units.h"
 

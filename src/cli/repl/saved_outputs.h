@@ -30,7 +30,4 @@ class SavedOutputs {
   unsigned number_ = 0;
 };
 
-// Nothing where it is not base64.
-Result<std::string> DecodeBase64(std::string_view text);
-
 }  // namespace cella::cli

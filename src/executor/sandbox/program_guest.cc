@@ -28,11 +28,7 @@ class SandboxProgramGuest : public confine::ProgramGuest, public run::CallSocket
     if (!plan_) co_return Err(ErrorCode::kInvalid, "one program is one block: use a session");
     co_return *std::exchange(plan_, std::nullopt);
   }
-  confine::EnvVars Variables(const language::Plan& plan) const override {
-    confine::EnvVars variables = confine::JailEnvVars(plan);
-    if (!spec_.spaces.empty()) variables.Set(run::kCallSocketVariable, jail::kCallSocket);
-    return variables;
-  }
+  confine::EnvVars Variables(const language::Plan& plan) const override { return confine::JailEnvVars(plan); }
 
   std::optional<language::Plan> plan_;  // of the one block
 };
@@ -63,6 +59,9 @@ async::Task<Status> SandboxProgramGuest::Build(const RunSpec& only, std::string 
   builder.SetHostname("cella");
   CO_TRY_VOID(confine::DescribeRootTree(*plan_, policy, &builder));
   CO_TRY_VOID(confine::AddPolicyMounts(policy, &builder));
+  if (!spec_.spaces.empty()) CO_TRY_VOID(builder.AddMount(context_.runners, confine::kRunnersInside, 0));
+  call_socket_ = jail::kCallSocket;
+  runners_ = confine::kRunnersInside;
 
   CO_TRY(cgroup_, context_.MakeCgroup(limits_.cgroup));
   CO_TRY_VOID(launch.Build(builder, cgroup_));

@@ -14,7 +14,8 @@ namespace {
 // notice it, or if sessions that have it are never made ahead of demand.
 TEST(PoolKeyTest, TellsSessionsOfDifferentPoliciesApart) {
   const std::set<std::string_view> not_in_the_guest{
-      "executor", "deps", "allow_runtime_deps", "idle_timeout", "max_lifetime", "name", "labels"};
+      "limits.calls",       "limits.calls_at_once", "limits.call_size", "executor", "deps",
+      "allow_runtime_deps", "idle_timeout",         "max_lifetime",     "name",     "labels"};
   const std::set<std::string_view> never_interchangeable{"workdir", "mounts"};
   for (const policy::Key& key : policy::Keys()) {
     run::GuestSpec spec;

@@ -266,7 +266,7 @@ def _short(text: str) -> str:
 
 class Event:
     """One step of a run, numbered. `type` is one of started, stdout, stderr, display, value, error, input_request,
-    file, truncated, finished; `document` has all of it."""
+    file, truncated, tool, finished; `document` has all of it."""
 
     __slots__ = ("document",)
 
