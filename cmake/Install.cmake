@@ -9,17 +9,20 @@ set(CELLA_RUNNERS "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/runners")
 set_target_properties(cella_fork PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CELLA_RUNNERS}")
 # PID 1 of containers, which are shown the same folder.
 set_target_properties(cella-agent PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CELLA_RUNNERS}")
+# On the PATH of every guest whose processes can call the host.
+set_target_properties(cella-call PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CELLA_RUNNERS}/bin")
 
 add_custom_target(programs ALL
   COMMAND ${CMAKE_COMMAND} -E copy_if_different "${CELLA_LANGUAGES}" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/"
   COMMAND ${CMAKE_COMMAND} -E copy_directory "${PROJECT_SOURCE_DIR}/runners" "${CELLA_RUNNERS}"
-  DEPENDS cella cella-launch cella_fork cella-agent
+  DEPENDS cella cella-launch cella_fork cella-agent cella-call
   COMMENT "Programs are in ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
 
 install(TARGETS cella RUNTIME DESTINATION bin)
 install(TARGETS cella-launch RUNTIME DESTINATION libexec/cella)
 install(TARGETS cella_fork LIBRARY DESTINATION libexec/cella/runners)
 install(TARGETS cella-agent RUNTIME DESTINATION libexec/cella/runners)
+install(TARGETS cella-call RUNTIME DESTINATION libexec/cella/runners/bin)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/runners/" DESTINATION libexec/cella/runners
   PATTERN __pycache__ EXCLUDE
   REGEX "/shims/bin/" PERMISSIONS

@@ -24,11 +24,13 @@ typedef struct cella_event cella_event;
 typedef struct cella_result cella_result;
 typedef struct cella_bytes cella_bytes;
 typedef struct cella_listing cella_listing;
+typedef struct cella_call cella_call;
 /* Parts of results and events; never freed. */
 typedef struct cella_outcome cella_outcome;
 typedef struct cella_isolation cella_isolation;
 typedef struct cella_bundle cella_bundle;
 typedef struct cella_file cella_file;
+typedef struct cella_value cella_value;
 
 /* "0.1.0" */
 const char* cella_version(void);
@@ -125,6 +127,10 @@ void cella_run_spec_set_answers_input(cella_run_spec* spec, bool answers);
 /* Written into the workspace before the first block. */
 void cella_run_spec_add_file(cella_run_spec* spec, const char* name, const void* data, size_t size, bool executable);
 /* Whether the result names the files that changed; true unless set. */
+/* The code finds the value as a variable. `data`: UTF-8, bytes, or JSON. */
+typedef enum cella_variable_kind { CELLA_VARIABLE_TEXT, CELLA_VARIABLE_BYTES, CELLA_VARIABLE_JSON } cella_variable_kind;
+void cella_run_spec_add_variable(cella_run_spec* spec, const char* name, cella_variable_kind kind, const void* data,
+                                 size_t size);
 void cella_run_spec_set_list_files(cella_run_spec* spec, bool list);
 
 /* --- Runs --- */
@@ -144,6 +150,48 @@ void cella_run_interrupt(cella_run* run);
 bool cella_run_reply(cella_run* run, const char* text, size_t size, cella_error** error);
 /* The run goes on without its handle. */
 void cella_run_free(cella_run* run);
+
+/* --- Tools: functions of the application that the code calls, as tools.NAME(...) --- */
+
+/* Called by the thread that is in cella_session_run, cella_session_run_spec, cella_run_wait or cella_run_next of a run
+ * of the session; it answers with cella_call_return or cella_call_fail before it returns. What the code passes is
+ * untrusted. */
+typedef void (*cella_tool)(cella_call* call, void* context);
+/* From the next run on. `description` and `schema` (a JSON schema of the arguments) are what the code is shown; NULL:
+ * nothing. `release` (may be NULL) is called with the context when the tool is not used any more, also on failure. */
+bool cella_tool_add(cella_session* session, const char* name, const char* description, const char* schema,
+                    cella_tool tool, void* context, void (*release)(void* context), cella_error** error);
+
+/* As the code passed them; {"args": [...], "kwargs": [["name", value], ...]} */
+const char* cella_call_arguments(const cella_call* call, size_t* size);
+size_t cella_call_argument_count(const cella_call* call);
+/* The argument at a position, or of that name. Without a name (NULL) named arguments follow in the order of the code.
+ * NULL: it was not given. */
+const cella_value* cella_call_argument(const cella_call* call, size_t position, const char* name);
+/* The last of these counts. `json`: the result as JSON. */
+void cella_call_return(cella_call* call, const char* json, size_t size);
+void cella_call_fail(cella_call* call, const char* message);
+
+typedef enum cella_value_kind {
+  CELLA_VALUE_NULL,
+  CELLA_VALUE_BOOLEAN,
+  CELLA_VALUE_INTEGER,
+  CELLA_VALUE_NUMBER,
+  CELLA_VALUE_TEXT,
+  CELLA_VALUE_LIST,
+  CELLA_VALUE_OBJECT
+} cella_value_kind;
+
+cella_value_kind cella_value_get_kind(const cella_value* value);
+/* Of another kind: false, 0, NULL. A number can be asked for as an integer, and the other way round. */
+bool cella_value_boolean(const cella_value* value);
+int64_t cella_value_integer(const cella_value* value);
+double cella_value_number(const cella_value* value);
+const char* cella_value_text(const cella_value* value, size_t* size);
+/* Of a list or an object. */
+size_t cella_value_count(const cella_value* value);
+const cella_value* cella_value_at(const cella_value* value, size_t index);
+const char* cella_value_key(const cella_value* value, size_t index, size_t* size);
 
 /* --- Results --- */
 
@@ -240,7 +288,8 @@ typedef enum cella_event_kind {
   CELLA_EVENT_FILE,          /* file */
   CELLA_EVENT_FILES_INCOMPLETE,
   CELLA_EVENT_FINISHED, /* outcome, state, checkpoint */
-  CELLA_EVENT_PROGRESS  /* text: of packages that are being installed; not the last event */
+  CELLA_EVENT_PROGRESS, /* text: of packages that are being installed; not the last event */
+  CELLA_EVENT_TOOL      /* tool_namespace, tool_name, tool_status, tool_wall_ms */
 } cella_event_kind;
 
 cella_event_kind cella_event_get_kind(const cella_event* event);
@@ -258,6 +307,11 @@ const cella_file* cella_event_file(const cella_event* event);
 const cella_outcome* cella_event_outcome(const cella_event* event);
 cella_state cella_event_state(const cella_event* event);
 const char* cella_event_checkpoint(const cella_event* event);
+/* A call of the code to the host, which has ended: "ok", "error", "refused" or "cancelled". */
+const char* cella_event_tool_namespace(const cella_event* event);
+const char* cella_event_tool_name(const cella_event* event);
+const char* cella_event_tool_status(const cella_event* event);
+double cella_event_tool_wall_ms(const cella_event* event);
 void cella_event_free(cella_event* event);
 
 #ifdef __cplusplus

@@ -51,6 +51,18 @@ int main() {
     std::cerr << "chat: " << session.error().message << '\n';
     return 1;
   }
+  // The code calls it as tools.shout("text"); it runs here, in this program.
+  const auto added = session->tools().add(
+      "shout",
+      [](std::string text) {
+        for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+        return text;
+      },
+      {"text"}, "Text in capitals.");
+  if (!added) {
+    std::cerr << "chat: " << added.error().message << '\n';
+    return 1;
+  }
   for (std::string line; std::getline(std::cin, line);) {
     if (!line.empty() && !Answer(*session, line)) return 1;
   }

@@ -71,7 +71,15 @@ struct FinishedEvent {
   std::string checkpoint = "off";  // the one before this run: "taken", "off", "skipped: reason"
 };
 
+// The code called the host, and the call has ended. Arguments and results are not in it: they may be secrets.
+struct ToolEvent {
+  std::string space;   // the namespace: "tools", "deps"
+  std::string name;    // of the operation
+  std::string status;  // "ok", "error", "refused", "cancelled"
+  double wall_ms = 0;
+};
+
 using Event = std::variant<StartedEvent, OutputEvent, TruncatedEvent, ValueEvent, DisplayEvent, ErrorEvent,
-                           InputRequestEvent, FileEvent, FilesIncompleteEvent, FinishedEvent, ProgressEvent>;
+                           InputRequestEvent, FileEvent, FilesIncompleteEvent, FinishedEvent, ProgressEvent, ToolEvent>;
 
 }  // namespace cella

@@ -31,6 +31,9 @@ struct Limits {
   Limit<uint64_t> disk{uint64_t{1} << 30};
   Limit<uint64_t> open_files{1024};
   Limit<uint64_t> output{uint64_t{1} << 20};
+  Limit<uint64_t> calls{10'000};                 // from the code to the host, of one run
+  Limit<uint64_t> calls_at_once{16};             // that are open
+  Limit<uint64_t> call_size{uint64_t{1} << 20};  // bytes of the arguments of a call, and of its result
 };
 
 enum class Network {

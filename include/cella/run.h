@@ -40,6 +40,14 @@ struct InputFile {
   bool executable = false;
 };
 
+// A value that the code gets as a variable, without passing through source text.
+struct Variable {
+  enum class Kind { kText, kBytes, kJson };
+  std::string name;
+  Kind kind = Kind::kText;
+  std::string data;  // UTF-8, bytes, or JSON text
+};
+
 struct RunSpec {
   std::string id;             // "run_…"; empty: the session makes one
   std::vector<Block> blocks;  // run in order; the first block that fails ends the run
@@ -51,11 +59,12 @@ struct RunSpec {
   std::vector<std::string> args;
   std::optional<std::chrono::nanoseconds> timeout;  // empty: the policy's
   std::optional<std::string> stdin_text;
-  int stdin_fd = -1;             // borrowed; what a program reads when there is no stdin_text
-  bool answers_input = false;    // the caller answers input requests
-  std::vector<InputFile> files;  // written into the workspace before the first block
-  std::string out_dir;           // changed files are copied there; empty: they are not
-  bool list_files = true;        // report what changed in the workspace
+  int stdin_fd = -1;                // borrowed; what a program reads when there is no stdin_text
+  bool answers_input = false;       // the caller answers input requests
+  std::vector<InputFile> files;     // written into the workspace before the first block
+  std::string out_dir;              // changed files are copied there; empty: they are not
+  bool list_files = true;           // report what changed in the workspace
+  std::vector<Variable> variables;  // assigned before the first block, whose language must keep state
 };
 
 }  // namespace cella

@@ -24,6 +24,7 @@
 #include "cella/policy.h"
 #include "cella/run.h"
 #include "cella/session_options.h"
+#include "cella/tools.h"
 #include "cella/words.h"
 
 namespace cella {
@@ -171,6 +172,9 @@ class Session {
     if (!listing) return detail::TakeFailure(error);
     return ToList(listing.get());
   }
+
+  // Functions of this program that the code calls.
+  Tools tools() { return Tools(handle_.get()); }
 
   std::string id() const { return cella_session_id(handle_.get()); }
   // A word of docs/executors.md, as "state"; false for any other.

@@ -10,6 +10,7 @@ const { Stdio } = require('./stdio');
 const interrupts = require('./interrupts');
 const { ExitRequest, Surroundings } = require('./surroundings');
 const values = require('./values');
+const variables = require('./variables');
 const { Watchdog } = require('./watchdog');
 
 const endProcess = process.reallyExit.bind(process);
@@ -108,6 +109,12 @@ class Session {
     this.surroundings.refresh();
     // A signal from before the code began counts if it is for this run.
     const isAsked = () => this.channel.holds('interrupt', run.id);
+    try {
+      if (frame.variables) variables.assign(frame.variables);
+    } catch (thrown) {
+      this.conclude(run, { thrown });
+      return;
+    }
     this.evaluator.evaluate(frame.code, run.source, isAsked, (outcome) => this.conclude(run, outcome));
     if (!run.over && /\bawait\b/.test(frame.code)) this.watchdog.arm();
   }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -67,7 +68,7 @@ Status Relay::Exec(uint32_t tag, std::string_view payload) {
   if (payload.size() < sizeof options) return Err(ErrorCode::kInvalid, "exec");
   std::memcpy(&options, payload.data(), sizeof options);
   payload.remove_prefix(sizeof options);
-  if (programs_.size() >= kMostPrograms) return Err(ErrorCode::kExhausted, "too many programs");
+  if (programs_.size() - calls_ >= kMostPrograms) return Err(ErrorCode::kExhausted, "too many programs");
   TRY(UniqueFd block, os::MakeMemfd("exec", std::as_bytes(std::span<const char>(payload))));
   TRY(os::Pipe out, os::MakePipe());
   TRY(os::Pipe err, os::MakePipe());
@@ -101,7 +102,41 @@ void Relay::Forward(std::string_view payload) {
   jail::Request request = {};
   if (payload.size() != sizeof request) return;
   std::memcpy(&request, payload.data(), sizeof request);
+  if (request.kind == jail::RequestKind::kListen) return Listen();
   (void)os::SendMessage(control_.get(), std::as_bytes(std::span(&request, 1)), {});
+}
+
+// The agent has the guest's user id, so it writes nothing that the guest could not write.
+void Relay::Listen() {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, jail::kCallSocket, sizeof address.sun_path - 1);
+  listener_ = UniqueFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  (void)unlink(jail::kCallSocket);
+  const bool listens = listener_ &&
+                       bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                       listen(listener_.get(), jail::kCallBacklog) == 0;
+  jail::Report report = {};
+  report.kind = jail::ReportKind::kListening;
+  report.error = listens ? 0 : errno;
+  if (!listens) listener_.Reset();
+  SendReport(report);
+}
+
+bool Relay::MayAccept() const { return listener_ && calls_ < kMostCalls && HasRoom(); }
+
+void Relay::Accept() {
+  UniqueFd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!connection) return;
+  do {
+    last_call_ = last_call_ == kMaxTag ? kFirstCallTag : last_call_ + 1;
+  } while (Find(last_call_) != nullptr);
+  Program& program = programs_.emplace_back();
+  program.tag = last_call_;
+  program.is_call = true;
+  program.session = Channel(ChannelOf(program.tag, Port::kSession), std::move(connection));
+  ++calls_;
+  Send(Kind::kConnect, program.session.number(), {});
 }
 
 // False: what came is no frame of the protocol.
@@ -109,7 +144,7 @@ bool Relay::TakeFrame(const Header& header, std::string_view payload) {
   Channel* channel = FindChannel(header.channel);
   switch (header.kind) {
     case Kind::kExec:
-      if (header.channel == 0 || header.channel > kMaxTag || Find(header.channel) != nullptr) return false;
+      if (header.channel == 0 || header.channel >= kFirstCallTag || Find(header.channel) != nullptr) return false;
       if (Status started = Exec(header.channel, payload); !started) {
         jail::Report report = {};
         report.kind = jail::ReportKind::kFailed;
@@ -227,6 +262,11 @@ void Relay::Serve(Program& program) {
     Send(Kind::kClose, program.session.number(), {});
     program.session_ended = false;
   }
+  if (program.is_call && !program.session.is_open()) {
+    program.tag = 0;
+    --calls_;
+    return;
+  }
   if (!program.ended) return;
   // The session's last frames come before the end as well.
   if (program.session.is_open() && program.session.Read(program.held, SIZE_MAX) == Channel::Got::kBytes) return;
@@ -277,6 +317,7 @@ void Relay::Run(std::string received) {
     ready.push_back({reads ? input_ : -1, POLLIN, 0});
     ready.push_back({control_.get(), POLLIN, 0});
     ready.push_back({sending_.empty() ? -1 : output_, POLLOUT, 0});
+    ready.push_back({MayAccept() ? listener_.get() : -1, POLLIN, 0});
     bool works = taken > 0 && HasRoom();
     for (const Program& program : programs_) {
       if (program.ended && HasRoom() && program.output.may_read() && program.errors.may_read()) works = true;
@@ -296,6 +337,7 @@ void Relay::Run(std::string received) {
       heard = Now();
     }
     if (ready[1].revents != 0 && !TakeReports()) return;
+    if (ready[3].revents != 0) Accept();
     if (Now() - heard > kSilenceSeconds * 1000) return;
   }
 }

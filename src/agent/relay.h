@@ -31,6 +31,7 @@ class Relay {
     std::string held;    // of the session, sent when what was written before it has been
     size_t drained = 0;  // bytes of output that were read for `held` or `ended`
     bool session_ended = false;
+    bool is_call = false;  // a connection to the call socket: only `session`
     std::optional<jail::Report> ended;
   };
 
@@ -40,6 +41,9 @@ class Relay {
   bool TakeFrame(const Header& header, std::string_view payload);
   Status Exec(uint32_t tag, std::string_view payload);
   void Forward(std::string_view payload);
+  void Listen();
+  bool MayAccept() const;
+  void Accept();
   bool TakeReports();
   void TakeReport(const jail::Report& report);
   Program* Find(uint32_t tag);
@@ -52,6 +56,8 @@ class Relay {
 
   static constexpr size_t kMostQueued = 512u << 10;
   static constexpr size_t kMostPrograms = 32;
+  // More than the supervisor serves at once, so that it can refuse. Others wait until they are accepted.
+  static constexpr size_t kMostCalls = 48;
 
   const int input_;
   const int output_;
@@ -62,6 +68,9 @@ class Relay {
   std::string sending_;
   size_t sent_ = 0;
   std::list<Program> programs_;
+  size_t calls_ = 0;  // of the programs
+  UniqueFd listener_;
+  uint32_t last_call_ = kFirstCallTag;
 };
 
 }  // namespace cella::agent

@@ -11,11 +11,13 @@
 
 namespace cella::agent {
 
-inline constexpr uint32_t kProtocol = 0x43410001;
+inline constexpr uint32_t kProtocol = 0x43410002;
 inline constexpr size_t kMaxFrame = size_t{4} << 20;
 inline constexpr uint32_t kWindow = 256u << 10;   // of a channel, in each direction
 inline constexpr size_t kFileChunk = 128u << 10;  // of kPut and kGet
 inline constexpr uint32_t kMaxTag = (1u << 30) - 1;
+// From here on the agent gives the tags: to connections of the guest's call socket, which have a session channel alone.
+inline constexpr uint32_t kFirstCallTag = 1u << 29;
 inline constexpr int kSilenceSeconds = 30;  // without a frame, the agent ends
 inline constexpr int kPingSeconds = 8;
 inline constexpr int kRefusedExit = 126;  // the agent's exit code when the token is wrong
@@ -24,7 +26,7 @@ enum class Kind : uint16_t {
   // To the agent.
   kHello = 1,  // Hello, then the token; answered by kReady
   kExec,       // ExecOptions, then an exec block (jail/spec.h); `channel` is the tag. Opens the program's channels
-  kRequest,    // a jail::Request without descriptors, for init
+  kRequest,    // a jail::Request without descriptors, for init; kListen is for the agent itself
   kPut,        // PutOptions, the path, the content; `channel` numbers the request, as in all that kAnswer answers
   kGet,        // GetOptions, the path
   kList,       // ListOptions
@@ -38,6 +40,7 @@ enum class Kind : uint16_t {
   kReady = 64,  // Ready
   kReport,      // a jail::Report of init
   kAnswer,      // Answer, then content
+  kConnect,     // a process of the guest has connected to the call socket, on this channel
 };
 
 struct Header {

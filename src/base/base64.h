@@ -1,3 +1,4 @@
+// Binary data in JSON. Pure.
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 
 namespace cella {
 
-// Line breaks are ignored. kInvalid: it is not base64.
+// kInvalid: it is not base64. Line ends and missing padding are accepted.
 Result<std::string> DecodeBase64(std::string_view text);
 
 }  // namespace cella

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "base/base64.h"
 #include "base/output_cap.h"
 #include "base/result.h"
 #include "base/text.h"
@@ -116,6 +117,12 @@ TEST(UniqueFdTest, ClosesOnceAndMoves) {
     EXPECT_EQ(second.get(), raw);
   }
   EXPECT_EQ(fcntl(raw, F_GETFD), -1);
+}
+
+TEST(Base64Test, DecodesTextWithAndWithoutPadding) {
+  EXPECT_EQ(DecodeBase64("aGVsbG8=\n").value_or(""), "hello");
+  EXPECT_EQ(DecodeBase64("aGVs\nbG8").value_or(""), "hello");
+  EXPECT_FALSE(DecodeBase64("a*b"));
 }
 
 }  // namespace

@@ -10,7 +10,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kMostConnections = 32;
 // A frame must arrive within this time once it has begun, and an answer must be taken within it.
 constexpr auto kFramePatience = 5s;
 constexpr size_t kSmallBody = size_t{64} << 10;
@@ -45,9 +44,10 @@ async::Task<bool> WriteAll(async::Descriptor& connection, std::string_view bytes
 
 }  // namespace
 
-Door::Door(async::Loop& loop, run::HostCalls& gate, UniqueFd listener)
+Door::Door(async::Loop& loop, run::HostCalls& gate, UniqueFd listener, size_t most_connections)
     : loop_(loop),
       gate_(gate),
+      most_connections_(most_connections),
       listener_(loop, std::move(listener), async::Sharing::kOurs),
       large_(loop, kLargeAtOnce),
       accepting_(loop) {
@@ -80,8 +80,8 @@ bool Door::AcceptOne() {
   if (!connection) return errno == ECONNABORTED || errno == EINTR;
   if (!connections_) {
     RefuseNow(connection.get(), "no run is on");
-  } else if (open_ >= kMostConnections) {
-    RefuseNow(connection.get(), fmt::format("more than {} connections at once", kMostConnections));
+  } else if (open_ >= most_connections_) {
+    RefuseNow(connection.get(), fmt::format("more than {} connections at once", most_connections_));
   } else {
     ++open_;
     connections_->Add(Serve(std::move(connection)));

@@ -21,8 +21,11 @@ namespace cella::calls {
 
 class Door {
  public:
+  // Twice as many as calls that are open by default.
+  static constexpr size_t kMostConnections = 32;
+
   // `listener` is a Unix stream socket that listens. The gate outlives the door.
-  Door(async::Loop& loop, run::HostCalls& gate, UniqueFd listener);
+  Door(async::Loop& loop, run::HostCalls& gate, UniqueFd listener, size_t most_connections = kMostConnections);
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
 
@@ -46,6 +49,7 @@ class Door {
 
   async::Loop& loop_;
   run::HostCalls& gate_;
+  const size_t most_connections_;
   async::Descriptor listener_;
   async::Gate large_;                              // bounds what half-sent frames hold
   std::unique_ptr<async::TaskGroup> connections_;  // of the run that is on; null: none is

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "session/json.h"
 #include "session/json_value.h"
+#include "session/variables.h"
 
 namespace cella::cli {
 namespace {
@@ -64,6 +65,9 @@ Result<RunSpec> ParseRun(const Json& request, const std::string& language) {
   input.blocks = {{Text(request, "language", language), Text(request, "code")}};
   if (auto found = request.find("stdin"); found != request.end() && found->is_string()) input.stdin_text = *found;
   if (auto found = request.find("input"); found != request.end() && found->is_boolean()) input.answers_input = *found;
+  if (auto found = request.find("variables"); found != request.end() && !found->is_null()) {
+    TRY(input.variables, session::ReadVariables(nlohmann::json(*found)));
+  }
   if (auto found = request.find("timeout"); found != request.end() && !found->is_null()) {
     auto timeout = ParseDuration(found->is_string() ? found->get<std::string>() : found->dump());
     if (!timeout) return std::unexpected(std::move(timeout.error()).WithContext("timeout"));

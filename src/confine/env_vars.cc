@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "run/executor.h"
+
 namespace cella::confine {
 
 void EnvVars::Set(std::string name, std::string value) {
@@ -23,6 +25,14 @@ std::vector<std::string> EnvVars::Encode() const {
   encoded.reserve(variables_.size());
   for (const auto& [name, value] : variables_) encoded.push_back(name + "=" + value);
   return encoded;
+}
+
+void AddCalls(const std::string& socket, const std::string& runners, EnvVars* variables) {
+  variables->Set(run::kCallSocketVariable, socket);
+  const std::string* path = variables->Find("PATH");
+  const std::string programs = runners + "/bin";
+  // An empty element would be the current directory.
+  variables->Set("PATH", path == nullptr || path->empty() ? programs : *path + ":" + programs);
 }
 
 EnvVars GuestEnvVars(EnvVars base, const language::Plan& plan, const Policy& policy) {

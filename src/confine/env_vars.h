@@ -22,6 +22,10 @@ class EnvVars {
   std::vector<std::pair<std::string, std::string>> variables_;
 };
 
+// Where processes of the guest call the host: the socket, and at the end of PATH the directory of cella-call, below
+// that of the runners as the guest sees it.
+void AddCalls(const std::string& socket, const std::string& runners, EnvVars* variables);
+
 // `base` holds the executor's own settings; the plan's and the policy's come on top, PATH gets the plan's directories
 // in front.
 EnvVars GuestEnvVars(EnvVars base, const language::Plan& plan, const Policy& policy);

@@ -79,7 +79,8 @@ async::Task<Result<std::unique_ptr<run::Execution>>> ProgramGuest::Begin(const r
   if (ready && reports_files_ && !save_only) ready = co_await files_->Remember();
   if (!ready) co_return std::unexpected(std::move(ready.error()));
 
-  const EnvVars variables = GuestEnvVars(Variables(program.plan), program.plan, spec_.policy);
+  EnvVars variables = GuestEnvVars(Variables(program.plan), program.plan, spec_.policy);
+  if (!spec_.spaces.empty() && !call_socket_.empty()) AddCalls(call_socket_, runners_, &variables);
   program.env = variables.Encode();
   program.search_path = *variables.Find("PATH");
   program.cwd = DirectoryOf(turn.run, cwd_);

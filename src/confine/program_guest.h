@@ -51,6 +51,8 @@ class ProgramGuest : public run::Guest {
   std::optional<Workspace> files_;
   Isolation isolation_;
   std::string cwd_;
+  // As the guest sees them, where its processes can call the host; empty: they cannot.
+  std::string call_socket_, runners_;
 
  private:
   bool reports_files_ = true;

@@ -29,7 +29,6 @@ constexpr long kIdleWatchIntervalNs = 500'000'000;  // a session between two run
 constexpr int kBreachesBeforeEnd = 5;
 constexpr int kMaxPrograms = 16;
 constexpr int kReapedPerTurn = 256;
-constexpr int kCallBacklog = 128;
 constexpr size_t kDetailSize = sizeof(Report::detail);
 
 uint64_t Nanoseconds(const timeval& time) {

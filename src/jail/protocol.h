@@ -10,6 +10,7 @@ namespace cella::jail {
 inline constexpr int kControlFd = 3;  // where the launcher finds its end
 // Where the guest reaches the host, once the supervisor asked for it. The guest can remove it, to its own harm alone.
 inline constexpr const char* kCallSocket = "/tmp/.cella-calls";
+inline constexpr int kCallBacklog = 128;
 inline constexpr int kSessionFd = 3;        // where a program finds its session's socket, when it has one
 inline constexpr int kMaxMessageFds = 160;  // a jail with as many mounts as there may be
 inline constexpr int kNamespaceCount = 7;

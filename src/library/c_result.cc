@@ -213,6 +213,22 @@ const char* cella_event_checkpoint(const cella_event* event) {
   const auto* finished = As<FinishedEvent>(event);
   return finished ? Text(finished->checkpoint) : nullptr;
 }
+const char* cella_event_tool_namespace(const cella_event* event) {
+  const auto* tool = As<ToolEvent>(event);
+  return tool ? Text(tool->space) : nullptr;
+}
+const char* cella_event_tool_name(const cella_event* event) {
+  const auto* tool = As<ToolEvent>(event);
+  return tool ? Text(tool->name) : nullptr;
+}
+const char* cella_event_tool_status(const cella_event* event) {
+  const auto* tool = As<ToolEvent>(event);
+  return tool ? Text(tool->status) : nullptr;
+}
+double cella_event_tool_wall_ms(const cella_event* event) {
+  const auto* tool = As<ToolEvent>(event);
+  return tool ? tool->wall_ms : 0;
+}
 void cella_event_free(cella_event* event) { delete event; }
 
 }  // extern "C"
@@ -228,3 +244,4 @@ static_assert(std::is_same_v<std::variant_alternative_t<CELLA_EVENT_FILE, Event>
 static_assert(std::is_same_v<std::variant_alternative_t<CELLA_EVENT_FILES_INCOMPLETE, Event>, FilesIncompleteEvent>);
 static_assert(std::is_same_v<std::variant_alternative_t<CELLA_EVENT_FINISHED, Event>, FinishedEvent>);
 static_assert(std::is_same_v<std::variant_alternative_t<CELLA_EVENT_PROGRESS, Event>, ProgressEvent>);
+static_assert(std::is_same_v<std::variant_alternative_t<CELLA_EVENT_TOOL, Event>, ToolEvent>);

@@ -4,6 +4,10 @@
 using namespace cella;
 using namespace cella::library;
 
+static_assert(static_cast<int>(Variable::Kind::kText) == CELLA_VARIABLE_TEXT);
+static_assert(static_cast<int>(Variable::Kind::kBytes) == CELLA_VARIABLE_BYTES);
+static_assert(static_cast<int>(Variable::Kind::kJson) == CELLA_VARIABLE_JSON);
+
 namespace {
 
 // Nothing is thrown out of here: memory that is exhausted ends the process, as in most C programs.
@@ -74,6 +78,13 @@ void cella_run_spec_set_answers_input(cella_run_spec* spec, bool answers) {
 void cella_run_spec_add_file(cella_run_spec* spec, const char* name, const void* data, size_t size, bool executable) {
   ChangeSpec(spec, [&](RunSpec& run) {
     run.files.push_back({TextOf(name), TextOf(static_cast<const char*>(data), size), executable});
+  });
+}
+void cella_run_spec_add_variable(cella_run_spec* spec, const char* name, cella_variable_kind kind, const void* data,
+                                 size_t size) {
+  ChangeSpec(spec, [&](RunSpec& run) {
+    run.variables.push_back(
+        {TextOf(name), static_cast<Variable::Kind>(kind), TextOf(static_cast<const char*>(data), size)});
   });
 }
 void cella_run_spec_set_list_files(cella_run_spec* spec, bool list) {

@@ -18,9 +18,11 @@ namespace {
 
 async::Task<Result<std::shared_ptr<SessionCore>>> Open(Host& host, SessionRequest request) {
   CO_TRY(run::Executor * executor, host.ExecutorOf(request.executor));
+  auto tools = std::make_shared<server::SessionTools>(host.loop());
+  request.options.spaces[server::SessionTools::kSpace] = tools;
   auto session = co_await session::Session::Open(host.loop(), *executor, std::move(request.options));
   if (!session) co_return std::unexpected(std::move(session.error()));
-  auto core = std::make_shared<SessionCore>(host, std::move(*session));
+  auto core = std::make_shared<SessionCore>(host, std::move(*session), std::move(tools));
   host.Add(core);
   co_return core;
 }

@@ -43,21 +43,42 @@ async::Task<bool> RunCore::Put(Event event) {
   }
 }
 
+void RunCore::Offer(ToolCall call) {
+  const std::scoped_lock lock(mutex_);
+  if (result_) return;
+  calls_.push_back(std::move(call));
+  changed_.notify_all();
+}
+
+bool RunCore::ServeOne(std::unique_lock<std::mutex>& lock) {
+  if (calls_.empty() || result_) return false;
+  ToolCall call = std::move(calls_.front());
+  calls_.pop_front();
+  lock.unlock();
+  Serve(std::move(call));
+  lock.lock();
+  return true;
+}
+
 void RunCore::End(RunResult result) {
   run_.reset();
+  std::deque<ToolCall> late;  // functions that end with them must not find the lock taken
   const std::scoped_lock lock(mutex_);
+  late.swap(calls_);
   result_ = std::move(result);
   changed_.notify_all();
 }
 
 RunCore::Next RunCore::Take(std::optional<std::chrono::steady_clock::time_point> until, Event* event) {
   std::unique_lock lock(mutex_);
-  auto ready = [&] { return !events_.empty() || result_ || discards_; };
-  if (!until) {
-    changed_.wait(lock, ready);
-  } else if (!changed_.wait_until(lock, *until, ready)) {
-    return Next::kNothingYet;
-  }
+  auto ready = [&] { return !events_.empty() || !calls_.empty() || result_ || discards_; };
+  do {
+    if (!until) {
+      changed_.wait(lock, ready);
+    } else if (!changed_.wait_until(lock, *until, ready)) {
+      return Next::kNothingYet;
+    }
+  } while (events_.empty() && ServeOne(lock));
   if (events_.empty()) return Next::kEnd;
   const bool was_full = events_.size() >= kMaxEvents || bytes_ >= kMaxBytes;
   bytes_ -= SizeOf(events_.front());
@@ -83,7 +104,9 @@ void RunCore::Discard() {
 const RunResult& RunCore::Wait() {
   Discard();
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return result_.has_value(); });
+  do {
+    changed_.wait(lock, [&] { return result_.has_value() || !calls_.empty(); });
+  } while (ServeOne(lock));
   return *result_;
 }
 

@@ -11,6 +11,7 @@
 
 #include "async/notifier.h"
 #include "library/host.h"
+#include "library/tools.h"
 #include "run/output.h"
 #include "session/run.h"
 
@@ -27,11 +28,14 @@ class RunCore : public std::enable_shared_from_this<RunCore> {
   run::EventSink* sink();
   void Begin(std::shared_ptr<session::Run> run) { run_ = std::move(run); }
   void End(RunResult result);
+  bool IsOf(const std::shared_ptr<session::Run>& run) const { return run != nullptr && run_ == run; }
+  // A thread that is in Take or Wait, or comes there, serves it.
+  void Offer(ToolCall call);
 
-  // Waits for the next event; until `until` at the latest.
+  // Waits for the next event, and serves calls meanwhile; until `until` at the latest.
   enum class Next { kEvent, kNothingYet, kEnd };
   Next Take(std::optional<std::chrono::steady_clock::time_point> until, Event* event);
-  // Waits for the end. Events that nobody has taken by then are dropped.
+  // Waits for the end, and serves calls meanwhile. Events that nobody has taken by then are dropped.
   const RunResult& Wait();
   // Takes no more events: the guest never waits for a reader.
   void Discard();
@@ -49,6 +53,8 @@ class RunCore : public std::enable_shared_from_this<RunCore> {
   };
 
   async::Task<bool> Put(Event event);
+  // With the lock held, which is released while a call is served. False: there is none.
+  bool ServeOne(std::unique_lock<std::mutex>& lock);
 
   Host& host_;
   Sink sink_;
@@ -57,6 +63,7 @@ class RunCore : public std::enable_shared_from_this<RunCore> {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Event> events_;
+  std::deque<ToolCall> calls_;  // the gate bounds their number
   size_t bytes_ = 0;
   bool discards_;
   std::optional<RunResult> result_;

@@ -6,13 +6,15 @@
 
 namespace cella::library {
 
-SessionCore::SessionCore(Host& host, std::unique_ptr<session::Session> session)
+SessionCore::SessionCore(Host& host, std::unique_ptr<session::Session> session,
+                         std::shared_ptr<server::SessionTools> tools)
     : host_(host),
       session_(std::move(session)),
       id_(session_->id()),
       isolation_(session_->isolation()),
       unused_(host.loop()),
-      closed_(host.loop()) {
+      closed_(host.loop()),
+      tools_(std::move(tools)) {
   for (std::string_view word : session_->Capabilities()) capabilities_.emplace_back(word);
 }
 
@@ -23,6 +25,30 @@ bool SessionCore::Supports(std::string_view word) const {
 Status SessionCore::CheckOpen() const {
   if (closing_ || !session_) return Err(ErrorCode::kClosed, "the session was closed");
   return {};
+}
+
+Status SessionCore::AddTool(const server::Tool& tool, std::shared_ptr<const ToolFunction> function) {
+  TRY_VOID(CheckOpen());
+  if (!session_->can_call()) {
+    return Err(ErrorCode::kUnsupported,
+               "code of the {} executor cannot call tools: ask cella_session_supports(\"calls\")", isolation_.executor);
+  }
+  if (!tool_set_) {
+    tool_set_ = std::make_unique<ToolSet>(tools_, [this](ToolCall call) { HandOn(std::move(call)); });
+    tool_set_->post = [weak = weak_from_this(), &host = host_](uint64_t call, run::HostReply reply) {
+      (void)host.Post([weak, call, reply = std::move(reply)] {
+        if (auto self = weak.lock(); self && self->tool_set_) self->tool_set_->Reply(call, reply);
+      });
+    };
+  }
+  return tool_set_->Add(tool, std::move(function));
+}
+
+void SessionCore::HandOn(ToolCall call) {
+  for (const auto& each : runs_) {
+    auto run = each.lock();
+    if (run && run->IsOf(session_->current())) return run->Offer(std::move(call));
+  }
 }
 
 void SessionCore::LeaveUse() {
@@ -62,6 +88,7 @@ async::Task<void> SessionCore::Close() {
   }
   (void)co_await async::Caught(session_->Close());
   while (uses_ > 0) (void)co_await unused_.Wait();
+  tool_set_.reset();
   session_.reset();
   host_.Remove(*this);
   closed_.Set();

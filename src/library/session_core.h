@@ -8,6 +8,7 @@
 
 #include "async/notifier.h"
 #include "library/host.h"
+#include "library/tools.h"
 #include "session/session.h"
 
 namespace cella::library {
@@ -16,7 +17,7 @@ class RunCore;
 
 class SessionCore : public std::enable_shared_from_this<SessionCore> {
  public:
-  SessionCore(Host& host, std::unique_ptr<session::Session> session);
+  SessionCore(Host& host, std::unique_ptr<session::Session> session, std::shared_ptr<server::SessionTools> tools);
 
   // These never change, and any thread may ask.
   const std::string& id() const { return id_; }
@@ -35,11 +36,14 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   }
   // Submits the run; its events go to `run`.
   Status Submit(RunSpec spec, const std::shared_ptr<RunCore>& run);
+  // Functions that the code calls from its next run on.
+  Status AddTool(const server::Tool& tool, std::shared_ptr<const ToolFunction> function);
   // Ends the guest and waits until it is gone. Again: waits for the same.
   async::Task<void> Close();
 
  private:
   Status CheckOpen() const;
+  void HandOn(ToolCall call);
   void LeaveUse();
   async::Task<void> Watch(std::shared_ptr<RunCore> run, std::shared_ptr<session::Run> on);
 
@@ -53,6 +57,8 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   async::Notifier unused_;
   async::Event closed_;
   std::vector<std::weak_ptr<RunCore>> runs_;
+  std::shared_ptr<server::SessionTools> tools_;
+  std::unique_ptr<ToolSet> tool_set_;  // null: no tool was added
 };
 
 }  // namespace cella::library

@@ -20,7 +20,7 @@ server::Config Everything() {
   config.defaults.max_lifetime = kLong;
   SessionSpec& most = config.maxima;
   Limits& limits = most.policy.limits;
-  for (auto* size : {&limits.memory, &limits.pids, &limits.disk, &limits.output, &limits.open_files}) {
+  for (auto* size : {&limits.memory, &limits.pids, &limits.disk, &limits.output, &limits.open_files, &limits.calls}) {
     size->value = std::numeric_limits<uint64_t>::max();
   }
   for (auto* time : {&limits.timeout.value, &limits.cpu_time.value, &most.idle_timeout, &most.max_lifetime,

@@ -21,7 +21,7 @@ inline nlohmann::json SampleOf(const Key& key) {
         if constexpr (std::is_same_v<std::decay_t<decltype(value)>, bool>) return value;
         return false;
       });
-    case Kind::kSize: return "15m";
+    case Kind::kSize: return key.maximum == "1m" ? "15k" : "15m";
     case Kind::kCount: return 17;
     case Kind::kDuration: return "17s";
     case Kind::kCpus: return 1.5;

@@ -27,6 +27,9 @@ constexpr Executors kContainer = Only(ExecutorKind::kContainer);
 constexpr Executors kHostPython = Only(ExecutorKind::kSandbox, ExecutorKind::kLocal, ExecutorKind::kSubprocess);
 constexpr Executors kKernel = Only(ExecutorKind::kSubprocess);
 constexpr Executors kLayered = Only(ExecutorKind::kSandbox);
+// Whose processes can call the host.
+constexpr Executors kCalling =
+    Only(ExecutorKind::kSandbox, ExecutorKind::kLocal, ExecutorKind::kSubprocess, ExecutorKind::kContainer);
 constexpr Executors kUnconfined = Only(ExecutorKind::kLocal, ExecutorKind::kSubprocess);
 
 constexpr WordField kPull{
@@ -418,6 +421,37 @@ constexpr Key kKeys[] = {
      .commands = Commands::kAll,
      .option = "--output-limit",
      .python = "output_limit"},
+    {.name = "limits.calls",
+     .kind = Kind::kCount,
+     .field = CELLA_AT(policy.limits.calls),
+     .help = "Calls of a run to the host: tools and the like.",
+     .section = "policy.limits",
+     .maximum = "1000000",
+     .ask = Ask::kUpToMaximum,
+     .scope = Scope::kOutside,
+     .executors = kCalling,
+     .python = "calls_limit"},
+    {.name = "limits.calls_at_once",
+     .kind = Kind::kCount,
+     .field = CELLA_AT(policy.limits.calls_at_once),
+     .help = "Calls of a session that are open.",
+     .section = "policy.limits",
+     .maximum = "64",
+     .ask = Ask::kUpToMaximum,
+     .scope = Scope::kOutside,
+     .executors = kCalling,
+     .python = "calls_at_once_limit"},
+    {.name = "limits.call_size",
+     .kind = Kind::kSize,
+     .field = CELLA_AT(policy.limits.call_size),
+     .help = "Arguments of a call, and its result. Larger data goes through a file of the workspace.",
+     .least = "1k",
+     .section = "policy.limits",
+     .maximum = "1m",
+     .ask = Ask::kUpToMaximum,
+     .scope = Scope::kOutside,
+     .executors = kCalling,
+     .python = "call_size_limit"},
 
     {.name = "idle_timeout",
      .kind = Kind::kDuration,

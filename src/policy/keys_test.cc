@@ -86,7 +86,8 @@ TEST(PolicyKeysTest, MaximaBoundWhatHasAnAmount) {
     if (key.ask != Ask::kUpToMaximum) continue;
     SessionSpec least, spec;
     ASSERT_TRUE(Set(key,
-                    key.kind == Kind::kSize    ? "1m"
+                    key.maximum == "1m"        ? "1k"
+                    : key.kind == Kind::kSize  ? "1m"
                     : key.kind == Kind::kCpus  ? "0.1"
                     : key.kind == Kind::kCount ? "16"
                                                : "1s",

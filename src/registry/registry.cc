@@ -296,6 +296,11 @@ async::Task<Status> Registry::Audit(AuditEntry entry, Until until) {
   return Enqueue(std::move(apply), until);
 }
 
+async::Task<Status> Registry::AuditCall(CallEntry entry, Until until) {
+  auto apply = [entry = std::move(entry), at = Now()](RegistryWriter& writer) { return writer.AddCall(entry, at); };
+  return Enqueue(std::move(apply), until);
+}
+
 template <typename T, typename F>
 async::Task<Result<T>> Registry::Read(F work) {
   if (closing_.is_set()) co_return Err(ErrorCode::kClosed, "the registry is closed");

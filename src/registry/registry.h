@@ -59,6 +59,7 @@ class Registry {
   // In order. Only the last of a run are kept; one that is larger than all that may be kept is left out.
   async::Task<Status> AppendEvents(std::string run, std::vector<EventRecord> events, Until until = Until::kCommitted);
   async::Task<Status> Audit(AuditEntry entry, Until until = Until::kCommitted);
+  async::Task<Status> AuditCall(CallEntry entry, Until until = Until::kCommitted);
 
   // What is queued is committed now rather than a moment later.
   void Hasten();

@@ -71,6 +71,19 @@ CREATE TABLE audit (
   outcome TEXT NOT NULL,
   usage TEXT NOT NULL
 ) STRICT;
+)sql",
+                                  // Of their own: a guest makes many, and must not push other audit rows out.
+                                  R"sql(
+CREATE TABLE calls (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  who TEXT NOT NULL,
+  session TEXT NOT NULL,
+  run TEXT NOT NULL,
+  name TEXT NOT NULL,
+  outcome TEXT NOT NULL,
+  wall_ms REAL NOT NULL
+) STRICT;
 )sql"};
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Retention: what is old, or too much, goes in steps so small that writes between them do not notice.
 #include "registry/writer.h"
 
+#include <fmt/format.h>
+
 #include "registry/rows.h"
 
 namespace cella::registry {
@@ -60,12 +62,13 @@ Result<uint64_t> RegistryWriter::DeleteSessions(Timestamp now) {
   return static_cast<uint64_t>(database_.changes());
 }
 
-Result<uint64_t> RegistryWriter::DeleteAudit(Timestamp now) {
+Result<uint64_t> RegistryWriter::DeleteAudit(Timestamp now, const char* table) {
   const Retention& retention = options_.retention;
-  TRY_VOID(
-      database_.Run("DELETE FROM audit WHERE seq IN (SELECT seq FROM audit ORDER BY seq LIMIT ?) "
-                    "AND (at < ? OR seq <= (SELECT max(seq) FROM audit) - ?)",
-                    kRowsAtOnce, Stored(now - retention.audit_age), retention.max_audit));
+  const std::string sql = fmt::format(
+      "DELETE FROM {0} WHERE seq IN (SELECT seq FROM {0} ORDER BY seq LIMIT ?) "
+      "AND (at < ? OR seq <= (SELECT max(seq) FROM {0}) - ?)",
+      table);
+  TRY_VOID(database_.Run(sql, kRowsAtOnce, Stored(now - retention.audit_age), retention.max_audit));
   return static_cast<uint64_t>(database_.changes());
 }
 
@@ -79,9 +82,11 @@ Result<bool> RegistryWriter::SweepStep(Timestamp now, Swept& swept) {
   swept.sessions += sessions;
   if (sessions > 0) return true;
 
-  TRY(const uint64_t audit, DeleteAudit(now));
-  swept.audit += audit;
-  if (audit > 0) return true;
+  for (const char* table : {"audit", "calls"}) {
+    TRY(const uint64_t audit, DeleteAudit(now, table));
+    swept.audit += audit;
+    if (audit > 0) return true;
+  }
 
   TRY(const int64_t free_pages, database_.Number("PRAGMA freelist_count"));
   if (free_pages <= kFreePagesKept) return false;

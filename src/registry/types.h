@@ -93,6 +93,16 @@ struct AuditEntry {
   std::string usage;  // a JSON object
 };
 
+// A call of a guest to the host. Its name is the guest's choice; arguments and results are not kept.
+struct CallEntry {
+  std::string who;
+  std::string session;
+  std::string run;
+  std::string name;     // "tools.lookup"
+  std::string outcome;  // "ok", "error", "refused", "cancelled"
+  double wall_ms = 0;
+};
+
 struct AuditRecord : AuditEntry {
   Timestamp at;
 };

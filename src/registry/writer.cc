@@ -144,6 +144,11 @@ Status RegistryWriter::AddAudit(const AuditEntry& entry, Timestamp at) {
       Stored(at), entry.who, entry.action, entry.session, entry.run, entry.code_sha256, entry.outcome, entry.usage);
 }
 
+Status RegistryWriter::AddCall(const CallEntry& entry, Timestamp at) {
+  return database_.Run("INSERT INTO calls (at, who, session, run, name, outcome, wall_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                       Stored(at), entry.who, entry.session, entry.run, entry.name, entry.outcome, entry.wall_ms);
+}
+
 Result<Lost> RegistryWriter::MarkLost(Timestamp at) {
   Lost lost;
   {

@@ -36,6 +36,7 @@ class RegistryWriter {
   // `last`: the number of the newest, which may be too large to be among them.
   Status AppendEvents(const std::string& run, uint64_t last, const std::vector<EventRecord>& events);
   Status AddAudit(const AuditEntry& entry, Timestamp at);
+  Status AddCall(const CallEntry& entry, Timestamp at);
   Result<Lost> MarkLost(Timestamp at);
 
   // A small step of retention; true when there is more to do.
@@ -50,7 +51,7 @@ class RegistryWriter {
   Status TrimTail(int64_t run);
   Result<uint64_t> DeleteRuns(Timestamp now);
   Result<uint64_t> DeleteSessions(Timestamp now);
-  Result<uint64_t> DeleteAudit(Timestamp now);
+  Result<uint64_t> DeleteAudit(Timestamp now, const char* table);
   Result<int64_t> UsedBytes();
   Result<bool> IsTooLarge();
 

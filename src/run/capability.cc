@@ -14,6 +14,7 @@ struct Row {
 
 // In the order of their names.
 constexpr Row kRows[] = {
+    {"calls", [](Guest& guest, const Traits&) { return guest.call_socket() != nullptr; }},
     {"checkpoints", [](Guest& guest, const Traits&) { return guest.checkpoints() != nullptr; }},
     {"completion", [](Guest& guest, const Traits&) { return guest.assistant() != nullptr; }},
     {"deps", [](Guest& guest, const Traits&) { return guest.packages() != nullptr; }},

@@ -106,7 +106,13 @@ async::Task<Result<RunFacts>> RunDriver::Watch(Execution& execution, const Block
       loop_, sink_, calls_,
       {.on_room = [&] { execution.Wake(); }, .on_closed = [&](Stream stream) { execution.CloseOutput(stream); }});
   stop_.SetListener([&] { execution.Wake(); });
-  calls_.Open([&](HostReply reply) { execution.Answer(std::move(reply)); },
+  // A call of the runner is an event of its own: an input request.
+  auto show = [&](const HostCallRecord& call) {
+    if (call.door != CallDoor::kSocket) return;
+    const double wall_ms = std::chrono::duration<double, std::milli>(call.duration).count();
+    queue.Push(ToolEvent{call.space, call.operation, call.outcome, wall_ms});
+  };
+  calls_.Open([&](HostReply reply) { execution.Answer(std::move(reply)); }, show,
               [&](std::string_view line) { queue.Push(ProgressEvent{std::string(line)}); });
   gave_up_ = false;
   auto followed = co_await async::Caught(Follow(execution, queue, turn));

@@ -23,6 +23,7 @@ size_t SizeOf(const Event& event) {
   }
   if (const auto* input = std::get_if<InputRequestEvent>(&event)) size += input->prompt.size();
   if (const auto* progress = std::get_if<ProgressEvent>(&event)) size += progress->text.size();
+  if (const auto* tool = std::get_if<ToolEvent>(&event)) size += tool->space.size() + tool->name.size();
   if (const auto* finished = std::get_if<FinishedEvent>(&event); finished != nullptr && finished->outcome.error) {
     size += finished->outcome.error->message.size() + finished->outcome.error->traceback.size();
   }

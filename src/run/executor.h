@@ -119,6 +119,9 @@ inline constexpr const char* kPackagesSpace = "deps";
 // The environment variable in which processes of the guest find the path of the call socket.
 inline constexpr const char* kCallSocketVariable = "CELLA_CALLS";
 
+// Connections that wait to be accepted.
+inline constexpr int kCallBacklog = 128;
+
 // Any process of the guest can call the host (calls/door.h).
 class CallSocket {
  public:
@@ -136,6 +139,8 @@ class Guest {
   virtual std::string LanguageOf(const RunSpec&, const Block& block) const {
     return block.language.empty() ? "python" : block.language;
   }
+  // Whether a cell of this language can get values as variables (RunSpec::variables).
+  virtual bool takes_values(std::string_view /*language*/) const { return false; }
   // Makes the guest ready and sends it the block. A stop request that ends the run makes Begin return early, with an
   // error of the code kClosed that is not reported.
   virtual async::Task<Result<std::unique_ptr<Execution>>> Begin(const BlockTurn& turn, StopToken stop) = 0;

@@ -6,8 +6,9 @@
 
 namespace cella::run {
 
-void HostCalls::Open(Answer answer, ShowProgress show_progress) {
+void HostCalls::Open(Answer answer, Recorder recorder, ShowProgress show_progress) {
   answer_ = std::move(answer);
+  block_recorder_ = std::move(recorder);
   show_progress_.reset();
   if (!show_progress) return;
   auto show = [left = bounds_.progress_lines, to = std::move(show_progress)](std::string_view line) mutable {
@@ -18,14 +19,22 @@ void HostCalls::Open(Answer answer, ShowProgress show_progress) {
   show_progress_ = std::make_shared<ShowProgress>(std::move(show));
 }
 
-void HostCalls::Record(const HostCall& call, async::TimePoint start, size_t bytes_out, std::string_view outcome) {
-  if (!recorder_) return;
-  recorder_({call.space, call.operation, async::Clock::now() - start, call.arguments.size(), bytes_out,
-             std::string(outcome)});
+HostCallRecord HostCalls::Record(const HostCall& call, async::TimePoint start, size_t bytes_out,
+                                 std::string_view outcome) {
+  HostCallRecord record{.door = call.door,
+                        .space = call.space,
+                        .operation = call.operation,
+                        .duration = async::Clock::now() - start,
+                        .bytes_in = call.arguments.size(),
+                        .bytes_out = bytes_out,
+                        .outcome = std::string(outcome)};
+  if (recorder_) recorder_(record);
+  if (block_recorder_) block_recorder_(record);
+  return record;
 }
 
 void HostCalls::Refuse(const HostCall& call, const Answer& answer, std::string why) {
-  Record(call, async::Clock::now(), 0, "refused");
+  if (++refused_ <= bounds_.recorded_refusals) Record(call, async::Clock::now(), 0, "refused");
   const HostReply reply{.id = call.id, .value = {}, .error = HostError{"CallRefused", std::move(why)}};
   if (answer) {
     answer(reply);
@@ -61,7 +70,6 @@ void HostCalls::Take(HostCall call, Answer answer) {
 async::Task<void> HostCalls::Serve(HostCall call, Answer answer, HostCallHandler& handler) {
   const async::TimePoint start = async::Clock::now();
   auto served = co_await async::Caught(handler.Serve(call));
-  --open_;
   HostReply reply;
   if (served) {
     reply = std::move(*served);
@@ -80,7 +88,9 @@ async::Task<void> HostCalls::Serve(HostCall call, Answer answer, HostCallHandler
     reply.error = HostError{"CallCancelled", "the run ended before the call"};
   }
   const size_t bytes = reply.value ? reply.value->size() : 0;
-  Record(call, start, bytes, cancelled ? "cancelled" : reply.error ? "error" : "ok");
+  HostCallRecord record = Record(call, start, bytes, cancelled ? "cancelled" : reply.error ? "error" : "ok");
+  if (auditor_) (void)co_await async::Caught(auditor_(std::move(record)));
+  --open_;
   if (answer) {
     answer(std::move(reply));
   } else if (answer_) {
@@ -91,10 +101,14 @@ async::Task<void> HostCalls::Serve(HostCall call, Answer answer, HostCallHandler
 async::Task<void> HostCalls::Close() {
   answer_ = nullptr;
   show_progress_.reset();
-  if (!calls_) co_return;
+  if (!calls_) {
+    block_recorder_ = nullptr;
+    co_return;
+  }
   calls_->Cancel();
   co_await calls_->Join();
   calls_.reset();
+  block_recorder_ = nullptr;
 }
 
 }  // namespace cella::run

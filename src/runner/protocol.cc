@@ -92,7 +92,13 @@ std::string EncodeConfigure(const Configuration& configuration) {
 std::string EncodeProgram(const Program& program) {
   Json env = Json::object();
   for (const auto& [name, value] : program.env) env[name] = value;
-  return Dump({{"type", "program"}, {"argv", program.argv}, {"env", std::move(env)}, {"cwd", program.cwd}});
+  Json json = {{"type", "program"}, {"argv", program.argv}, {"env", std::move(env)}, {"cwd", program.cwd}};
+  if (!program.spaces.empty()) json["spaces"] = program.spaces;
+  return Dump(json);
+}
+
+std::string_view WordOf(Variable::Kind kind) {
+  return kind == Variable::Kind::kText ? "text" : kind == Variable::Kind::kBytes ? "bytes" : "json";
 }
 
 std::string EncodeRun(const Cell& cell) {
@@ -101,6 +107,11 @@ std::string EncodeRun(const Cell& cell) {
                {"file", nullptr},   {"stdin", nullptr}};
   if (!cell.file.empty()) json["file"] = cell.file;
   if (cell.stdin_text) json["stdin"] = *cell.stdin_text;
+  for (const Value& value : cell.variables) {
+    Json one = {{"name", value.name}, {"kind", WordOf(value.kind)}};
+    one[value.file.empty() ? "data" : "file"] = value.file.empty() ? value.data : value.file;
+    json["variables"].push_back(std::move(one));
+  }
   if (!cell.packages.empty()) json["packages"] = cell.packages;
   if (!cell.mark.empty()) json["mark"] = cell.mark;
   if (cell.courtesy_ms != 0) json["courtesy_ms"] = cell.courtesy_ms;

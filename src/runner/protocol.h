@@ -33,6 +33,15 @@ struct Program {
   std::vector<std::string> argv;  // the interpreter, the file, its arguments
   std::vector<std::pair<std::string, std::string>> env;
   std::string cwd;
+  std::vector<std::string> spaces;  // that the program may call
+};
+
+// Of a variable that the code finds. Exactly one of `data` and `file` counts.
+struct Value {
+  std::string name;
+  Variable::Kind kind = Variable::Kind::kText;
+  std::string data;  // text or JSON text
+  std::string file;  // which holds the data, and is the runner's to remove; empty: `data` has it
 };
 
 struct Cell {
@@ -43,10 +52,14 @@ struct Cell {
   std::optional<std::string> stdin_text;  // nothing: no input
   bool input = false;                     // somebody answers input requests
   CheckpointMode checkpoint = CheckpointMode::kAuto;
+  std::vector<Value> variables;
   std::string packages;      // where packages were added; empty: nowhere
   std::string mark;          // the token of marks in the text (executor/sandbox/marked_text.h); empty: none are wanted
   uint32_t courtesy_ms = 0;  // how long the checkpoint may wait for the next request; 0: as the runner likes
 };
+
+// "text", "bytes", "json".
+std::string_view WordOf(Variable::Kind kind);
 
 // Payloads, without their length.
 std::string EncodeConfigure(const Configuration& configuration);

@@ -34,6 +34,7 @@ Api::Api(Hub& hub, const Clients& clients, HostRules rules) : hub_(hub), clients
   AddChannelOperations(hub, &router_);
   AddFileOperations(hub, &router_);
   AddStorageOperations(hub, &router_);
+  AddValueOperations(hub, &router_);
   AddOneShotOperations(hub, &router_);
   AddServerOperations(hub, &router_);
 }

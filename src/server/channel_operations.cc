@@ -12,6 +12,8 @@
 #include "server/run_request.h"
 #include "server/run_service.h"
 #include "server/session_tools.h"
+#include "server/values.h"
+#include "session/variables.h"
 
 namespace cella::server {
 namespace {
@@ -98,14 +100,38 @@ class Channel : public ToolProvider {
       if (session_->tools() != nullptr) TakeReply(*body);
       co_return Status{};
     }
-    co_return co_await Complain(*body, Invalid("type: run, input, interrupt, cancel, tools or reply").error());
+    if (type == "put") {
+      // Like a run it takes its time, and other messages are taken meanwhile.
+      tasks_.Add(Put(std::move(*body)));
+      co_return Status{};
+    }
+    co_return co_await Complain(*body, Invalid("type: run, input, interrupt, cancel, put, tools or reply").error());
+  }
+
+  // {"variables": {"name": VALUE}}, as a run has them.
+  async::Task<void> Put(Json body) {
+    auto variables = session::ReadVariables(body.value("variables", Json()));
+    if (!variables) {
+      (void)co_await Complain(body, ToApiError(variables.error()));
+      co_return;
+    }
+    const std::string language = body.value("language", Json()).is_string() ? body["language"].get<std::string>() : "";
+    for (Variable& variable : *variables) {
+      auto put = co_await PutValue(hub_, *session_, std::move(variable), language);
+      if (put) continue;
+      (void)co_await Complain(body, put.error());
+      co_return;
+    }
+    (void)co_await Say({{"type", "stored"}, {"ref", body.value("ref", Json())}, {"variables", variables->size()}});
   }
 
   async::Task<Status> TakeTools(const Json& body) {
     if (session_->tools() == nullptr) {
-      co_return co_await Complain(
-          body,
-          ApiError{409, "unsupported", "code of this executor cannot call tools", "use the executor sandbox", {}});
+      co_return co_await Complain(body, ApiError{409,
+                                                 "unsupported",
+                                                 "code of this session cannot call tools",
+                                                 "open a session that has the capability calls",
+                                                 {}});
     }
     auto tools = ReadTools(body);
     if (!tools) co_return co_await Complain(body, tools.error());

@@ -64,7 +64,7 @@ class HostedSession {
   // The key of the environment that it was opened with; empty: none.
   std::string environment_key() const { return environment_ ? environment_->manifest.key : ""; }
   // Functions of its client; null where code cannot call the host.
-  SessionTools* tools() const { return tools_.get(); }
+  SessionTools* tools() const { return session_->can_call() ? tools_.get() : nullptr; }
   // Null: it has none.
   const std::shared_ptr<storage::SessionStorage>& storage() const { return storage_; }
 

@@ -10,6 +10,7 @@
 #include "server/answer.h"
 #include "server/log.h"
 #include "server/metrics.h"
+#include "server/run_record.h"
 #include "server/session_environment.h"
 #include "server/storage_of_session.h"
 
@@ -52,16 +53,20 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   auto packages = std::make_shared<installer::SessionPackages>(hub.packages, spec.policy, spec.deps, spec.runtime_deps,
                                                                BuildPermitFor(hub, owner));
   if (spec.executor == ExecutorKind::kSandbox) options.spaces[run::kPackagesSpace] = packages;
-  std::shared_ptr<SessionTools> tools;
-  if (spec.executor == ExecutorKind::kSandbox) {
-    tools = std::make_shared<SessionTools>(hub.loop);
-    options.spaces[SessionTools::kSpace] = tools;
-    if (storage->session) storage::AddSpaces(storage->session, &options.spaces);
-  }
+  // The session drops the namespaces of a guest that cannot call.
+  auto tools = std::make_shared<SessionTools>(hub.loop);
+  options.spaces[SessionTools::kSpace] = tools;
+  if (storage->session) storage::AddSpaces(storage->session, &options.spaces);
   options.queue = hub.config.sessions.max_queued_runs + 1;
   options.max_cpu_time = hub.config.maxima.policy.limits.cpu_time.value;
+  // The id of the session is made when it opens, and no call comes before.
+  auto id = std::make_shared<std::string>();
+  options.on_call = [&hub, owner, id](std::string run, run::HostCallRecord call) {
+    return RecordCall(hub, owner, *id, std::move(run), std::move(call));
+  };
   auto session = co_await session::Session::Open(hub.loop, *engine->executor, std::move(options));
   if (!session) co_return Refused(session.error());
+  *id = (*session)->id();
   hub.metrics.SessionOpened(async::Clock::now() - start);
 
   registry::NewSession row;

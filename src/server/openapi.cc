@@ -59,7 +59,8 @@ Json RunSchema() {
         {"input", flag},
         {"wait", flag},
         {"idempotency_key", text},
-        {"cancel_on_disconnect", flag}}}};
+        {"cancel_on_disconnect", flag},
+        {"variables", {{"type", "object"}}}}}};
 }
 
 Json ErrorSchema() {

@@ -30,6 +30,7 @@ void AddChannelOperations(Hub& hub, Router* router);
 void AddFileOperations(Hub& hub, Router* router);
 void AddStorageOperations(Hub& hub, Router* router);  // artifacts, workflows
 void AddOneShotOperations(Hub& hub, Router* router);  // run, batch
+void AddValueOperations(Hub& hub, Router* router);    // variables
 void AddServerOperations(Hub& hub, Router* router);   // health, metrics, openapi.json
 
 }  // namespace cella::server

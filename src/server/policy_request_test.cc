@@ -42,7 +42,7 @@ TEST(PolicyRequestTest, ReadsEveryKey) {
                   "engine": "unix:///e", "read_only": false, "bind_dir": "/b", "auth_token": "t",
                   "auth_disabled": true},
     "limits": {"timeout": 1.5, "cpu_time": "2s", "memory": "1g", "cpus": 1.5, "pids": 128, "disk": 1048576, "output": "1m",
-               "open_files": "64"}})");
+               "open_files": "64", "calls": 7, "calls_at_once": 8, "call_size": "9k"}})");
   ASSERT_TRUE(request) << request.error().message;
   for (const policy::Key& key : policy::Keys()) {
     EXPECT_EQ(request->given.Has(key), key.ask != policy::Ask::kNever) << key.name << ": add it to this test";
@@ -85,6 +85,9 @@ TEST(PolicyRequestTest, ReadsEveryKey) {
   EXPECT_EQ(limits.disk.value, 1u << 20);
   EXPECT_EQ(limits.output.value, 1u << 20);
   EXPECT_EQ(limits.open_files.value, 64u);
+  EXPECT_EQ(limits.calls.value, 7u);
+  EXPECT_EQ(limits.calls_at_once.value, 8u);
+  EXPECT_EQ(limits.call_size.value, 9u << 10);
 }
 
 TEST(PolicyRequestTest, ErrorsNameTheKeyAndItsPosition) {

@@ -25,6 +25,18 @@ async::Task<std::string> HashCode(async::BlockingPool& pool, const std::vector<B
   co_return hashed ? std::move(*hashed) : CodeHash(blocks);
 }
 
+async::Task<void> RecordCall(Hub& hub, std::string who, std::string session, std::string run,
+                             run::HostCallRecord record) {
+  registry::CallEntry entry;
+  entry.who = std::move(who);
+  entry.session = std::move(session);
+  entry.run = std::move(run);
+  entry.name = record.space + "." + record.operation;
+  entry.outcome = std::move(record.outcome);
+  entry.wall_ms = std::chrono::duration<double, std::milli>(record.duration).count();
+  (void)co_await hub.registry.AuditCall(std::move(entry), registry::Until::kQueued);
+}
+
 async::Task<void> RecordRun(Hub& hub, std::string_view action, std::string_view who, const RunResult& result,
                             std::string code_sha256) {
   const Outcome& outcome = result.outcome;

@@ -9,6 +9,7 @@
 #include "async/task.h"
 #include "cella/outcome.h"
 #include "cella/run.h"
+#include "run/host_calls.h"
 #include "server/hub.h"
 
 namespace cella::server {
@@ -17,6 +18,10 @@ namespace cella::server {
 std::string CodeHash(const std::vector<Block>& blocks);
 // The same, of much code on the pool. The blocks are borrowed.
 async::Task<std::string> HashCode(async::BlockingPool& pool, const std::vector<Block>& blocks);
+
+// A call of the guest of a session to the host; for session::SessionOptions::on_call.
+async::Task<void> RecordCall(Hub& hub, std::string who, std::string session, std::string run,
+                             run::HostCallRecord record);
 
 // `action` is the audit's: "run", "run.once", "run.batch".
 async::Task<void> RecordRun(Hub& hub, std::string_view action, std::string_view who, const RunResult& result,

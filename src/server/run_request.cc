@@ -6,6 +6,7 @@
 #include "policy/names.h"
 #include "policy/read.h"
 #include "server/json_input.h"
+#include "session/variables.h"
 
 namespace cella::server {
 namespace {
@@ -65,7 +66,8 @@ class Reader {
 
  private:
   Answer<void> ReadKey(const std::string& key, const Json& value) {
-    static const std::vector<std::string_view> kOnlyOfSessions = {"id", "input", "wait", "idempotency_key"};
+    static const std::vector<std::string_view> kOnlyOfSessions = {"id", "input", "wait", "idempotency_key",
+                                                                  "variables"};
     if (kind_ != RunKind::kOfSession && std::ranges::find(kOnlyOfSessions, key) != kOnlyOfSessions.end()) {
       return Invalid(fmt::format("{}: only a run of a session has it", key));
     }
@@ -82,7 +84,8 @@ class Reader {
                                                         "input",
                                                         "wait",
                                                         "idempotency_key",
-                                                        "cancel_on_disconnect"};
+                                                        "cancel_on_disconnect",
+                                                        "variables"};
     if (key == "code") return Take(Text(value, key), &code_);
     if (key == "language") return Take(Text(value, key), &language_);
     if (key == "stdin") return Take(Text(value, key), &request_.run.stdin_text);
@@ -96,6 +99,7 @@ class Reader {
     if (key == "args") return ReadArgs(value);
     if (key == "id") return ReadId(value);
     if (key == "blocks") return ReadBlocks(value);
+    if (key == "variables") return ReadValues(value);
     if (key == "idempotency_key") {
       auto text = Text(value, key);
       if (text && (text->empty() || text->size() > kMaxKey)) {
@@ -126,6 +130,14 @@ class Reader {
       bytes += request_.run.args.back().size();
       if (bytes > kMaxArgBytes) return Invalid(fmt::format("args: at most {} bytes together", kMaxArgBytes));
     }
+    return {};
+  }
+
+  Answer<void> ReadValues(const Json& value) {
+    auto variables = session::ReadVariables(value);
+    if (!variables) return Invalid(variables.error().message);
+    if (Status checked = session::CheckVariables(*variables); !checked) return Invalid(checked.error().message);
+    request_.run.variables = std::move(*variables);
     return {};
   }
 

@@ -1,5 +1,5 @@
 // The body of a request to run code: {id, code, language, blocks, as, file, args, cwd, timeout, stdin, input, wait,
-// idempotency_key, cancel_on_disconnect}. Pure.
+// idempotency_key, cancel_on_disconnect, variables}. Pure.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

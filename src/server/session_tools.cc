@@ -159,6 +159,15 @@ ToolProvider* SessionTools::ProviderOf(const std::string& tool) const {
   return found;
 }
 
+run::HostReply SessionTools::Absent(std::string_view name) const {
+  std::string names;
+  for (const auto& [known, tool] : All()) {
+    if (names.size() < kMaxNamesShown) names += (names.empty() ? "" : ", ") + known;
+  }
+  return Failed("ToolNotFoundError", fmt::format("there is no tool '{}': there are {}", policy::Shown(name),
+                                                 names.empty() ? "none" : names));
+}
+
 run::HostReply SessionTools::Describe(const run::HostCall& call) const {
   auto arguments = calls::ParseArguments(call.arguments);
   if (!arguments) return Failed("ToolError", arguments.error().message);
@@ -173,7 +182,7 @@ run::HostReply SessionTools::Describe(const run::HostCall& call) const {
   if (call.operation == "meta.describe") {
     auto tool = all.find(text);
     if (tool != all.end()) return Value(Entry(*tool->second));
-    return Failed("ToolNotFoundError", fmt::format("there is no tool '{}'", policy::Shown(text)));
+    return Absent(text);
   }
   if (text.size() > kMaxQuery) {
     return Failed("ToolError", fmt::format("a search takes at most {} bytes, not {}", kMaxQuery, text.size()));
@@ -195,14 +204,7 @@ async::Task<run::HostReply> SessionTools::Serve(run::HostCall call) {
     co_return Describe(call);
   }
   ToolProvider* provider = ProviderOf(call.operation);
-  if (provider == nullptr) {
-    std::string names;
-    for (const auto& [name, tool] : All()) {
-      if (names.size() < kMaxNamesShown) names += (names.empty() ? "" : ", ") + name;
-    }
-    co_return Failed("ToolNotFoundError", fmt::format("there is no tool '{}': there are {}", call.operation,
-                                                      names.empty() ? "none" : names));
-  }
+  if (provider == nullptr) co_return Absent(call.operation);
   // Checked here; the client gets the guest's own text, with its order.
   if (auto arguments = calls::ParseArguments(call.arguments); !arguments) {
     co_return Failed("ToolError", arguments.error().message);

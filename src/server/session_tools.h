@@ -63,6 +63,7 @@ class SessionTools : public run::HostCallHandler {
   // The newest of each name.
   std::map<std::string, const Tool*> All() const;
   ToolProvider* ProviderOf(const std::string& tool) const;
+  run::HostReply Absent(std::string_view name) const;
   run::HostReply Describe(const run::HostCall& call) const;
 
   async::Loop& loop_;

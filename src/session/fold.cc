@@ -89,6 +89,7 @@ struct Folder {
   void operator()(ProgressEvent&) const {}
   void operator()(FileEvent& file) const { result.files.push_back(std::move(file.change)); }
   void operator()(FilesIncompleteEvent&) const { result.files_complete = false; }
+  void operator()(ToolEvent&) const {}
   void operator()(FinishedEvent& finished) const {
     result.outcome = std::move(finished.outcome);
     result.state = finished.state;

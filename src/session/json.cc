@@ -175,6 +175,12 @@ std::string EventEncoder::Encode(const Event& event) {
     } else if constexpr (std::is_same_v<T, ProgressEvent>) {
       json["type"] = "progress";
       json["text"] = ToUtf8Lossy(value.text);
+    } else if constexpr (std::is_same_v<T, ToolEvent>) {
+      json["type"] = "tool";
+      json["namespace"] = value.space;
+      json["name"] = value.name;
+      json["status"] = value.status;
+      json["wall_ms"] = Rounded(value.wall_ms);
     } else {
       json["type"] = "finished";
       AddOutcome(json, value.outcome);

@@ -8,12 +8,21 @@
 #include "run/capability.h"
 #include "session/fold.h"
 #include "session/rejected.h"
+#include "session/variables.h"
 
 namespace cella::session {
 namespace {
 
 // What is left for a block when those before it took all the time: too little, so that it ends as a timeout.
 constexpr std::chrono::nanoseconds kLeastTime = std::chrono::milliseconds(1);
+
+run::HostCallBounds BoundsOf(const Limits& limits) {
+  run::HostCallBounds bounds;
+  bounds.in_flight = limits.calls_at_once.value;
+  bounds.per_run = limits.calls.value;
+  bounds.argument_bytes = bounds.value_bytes = limits.call_size.value;
+  return bounds;
+}
 
 Error NotSupported(std::string_view what, const Isolation& isolation) {
   return Error{ErrorCode::kUnsupported,
@@ -28,12 +37,27 @@ Session::Session(async::Loop& loop, SessionOptions options, std::unique_ptr<run:
       id_(NewSessionId()),
       alone_(alone),
       guest_(std::move(guest)),
-      calls_(loop),
+      calls_(loop, BoundsOf(options_.guest.policy.limits)),
       turn_(loop, 1),
       timers_(loop),
       runs_(loop),
       closing_event_(loop) {
   for (const auto& [space, handler] : options_.spaces) calls_.Route(run::CallDoor::kSocket, space, *handler);
+  if (options_.on_call) RecordCalls();
+}
+
+void Session::RecordCalls() {
+  auto run_id = [this] { return current_ ? current_->id() : std::string(); };
+  calls_.SetAuditor([this, run_id](run::HostCallRecord record) -> async::Task<void> {
+    if (record.door != run::CallDoor::kSocket) co_return;
+    std::string run = run_id();
+    co_await options_.on_call(std::move(run), std::move(record));
+  });
+  // Of refused calls a bounded number of each run is recorded.
+  calls_.SetRecorder([this, run_id](const run::HostCallRecord& record) {
+    const bool refused = record.door == run::CallDoor::kSocket && record.outcome == "refused";
+    if (refused) runs_.Add(options_.on_call(run_id(), record));
+  });
 }
 
 async::Task<Result<std::unique_ptr<Session>>> Session::Open(async::Loop& loop, run::Executor& executor,
@@ -43,11 +67,8 @@ async::Task<Result<std::unique_ptr<Session>>> Session::Open(async::Loop& loop, r
   for (const auto& [space, handler] : options.spaces) options.guest.spaces.push_back(space);
   auto guest = co_await executor.Open(options.guest, only, stop);
   if (!guest) co_return std::unexpected(std::move(guest.error()));
-  if (!options.spaces.empty() && (*guest)->call_socket() == nullptr) {
-    Error error = NotSupported("calls to the host", (*guest)->isolation());
-    co_await (*guest)->Close();
-    co_return std::unexpected(std::move(error));
-  }
+  // Then the capability `calls` is missing.
+  if ((*guest)->call_socket() == nullptr) options.spaces.clear();
   std::unique_ptr<Session> session(new Session(loop, std::move(options), std::move(*guest), only != nullptr));
   // Here, so that a session that was opened needs no more descriptors for its runs.
   auto door = co_await session->MakeDoor();
@@ -76,6 +97,7 @@ Result<std::shared_ptr<Run>> Session::Submit(RunSpec spec, run::EventSink* sink,
     return Err(ErrorCode::kExhausted, "{} runs wait already: try again later", options_.queue);
   }
   if (spec.blocks.empty()) return Err(ErrorCode::kInvalid, "a run needs code");
+  TRY_VOID(CheckVariables(spec.variables));
   if (spec.id.empty()) spec.id = NewRunId();
   auto run = std::make_shared<Run>(loop_, std::move(spec));
   std::erase_if(queued_, [](const std::weak_ptr<Run>& each) { return each.expired(); });
@@ -141,7 +163,8 @@ async::Task<Status> Session::MakeDoor() {
   if (options_.spaces.empty()) co_return Status{};
   auto listener = co_await guest_->call_socket()->Listen();
   if (!listener) co_return std::unexpected(std::move(listener.error()));
-  door_.emplace(loop_, calls_, std::move(*listener));
+  const size_t at_once = options_.guest.policy.limits.calls_at_once.value;
+  door_.emplace(loop_, calls_, std::move(*listener), std::max(2 * at_once, calls::Door::kMostConnections));
   co_return Status{};
 }
 
@@ -169,6 +192,12 @@ async::Task<Result<run::BlockEnd>> Session::RunBlock(Run& run, run::RunDriver& d
                                                      async::TimePoint start) {
   const Limits& limits = options_.guest.policy.limits;
   const bool first = index == 0;
+  const std::string& language = run.spec_.blocks[index].language;
+  if (first && !run.spec_.variables.empty() &&
+      (run.spec_.as == RunAs::kProgram || !guest_->takes_values(language.empty() ? "python" : language))) {
+    co_return Err(ErrorCode::kUnsupported, "variables: code of '{}' in the {} executor takes none: write a file",
+                  guest_->LanguageOf(run.spec_, run.spec_.blocks[index]), guest_->isolation().executor);
+  }
   // All blocks together have the time of one run.
   const auto used = first ? std::chrono::nanoseconds(0) : async::Clock::now() - start;
   const auto timeout = run.spec_.timeout.value_or(limits.timeout.value);

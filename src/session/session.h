@@ -25,8 +25,10 @@ namespace cella::session {
 
 struct SessionOptions {
   run::GuestSpec guest;
-  // What processes of the guest may call, by namespace (runners/README.md).
+  // What processes of the guest may call, by namespace (runners/README.md), where the guest can call.
   std::map<std::string, std::shared_ptr<run::HostCallHandler>> spaces{};
+  // Gets what is recorded of each of these calls, with the id of its run.
+  std::function<async::Task<void>(std::string run, run::HostCallRecord)> on_call{};
   size_t queue = 16;  // runs that may wait for the one that is on
   // The most that the processor time of a run follows its time-out.
   std::chrono::nanoseconds max_cpu_time = std::chrono::nanoseconds::max();
@@ -54,6 +56,8 @@ class Session {
   const std::string& closed_because() const { return closed_because_; }
   // Waits until the session takes no more runs: it was stopped, or its time was up. False when cancelled.
   async::Task<bool> Closing() { return closing_event_.Wait(); }
+  // Whether the code can call the host.
+  bool can_call() const { return door_.has_value(); }
   // Its files; null where the executor has no place for them. Valid as long as the session.
   const os::Directory* workspace() const { return guest_->workspace(); }
   std::optional<uint64_t> MemoryUsed() const { return guest_->MemoryUsed(); }
@@ -92,6 +96,7 @@ class Session {
   async::Task<void> RunInTurn(Run& run, run::EventSink* sink, OutputShape shape);
   async::Task<run::BlockEnd> RunBlocks(Run& run, run::RunDriver& driver);
   async::Task<Result<run::BlockEnd>> RunBlock(Run& run, run::RunDriver& driver, size_t index, async::TimePoint start);
+  void RecordCalls();
   async::Task<Status> MakeDoor();
   RunResult Cancelled(const Run& run) const;
   void EndRun(const std::shared_ptr<Run>& run);

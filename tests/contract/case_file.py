@@ -8,7 +8,7 @@ import pathlib
 import re
 
 SESSION_SETTINGS = ("memory", "timeout", "pids", "disk", "output", "checkpoint", "preload", "storage", "executors")
-STEP_SETTINGS = ("timeout", "stdin", "input", "reply", "when", "repeat")
+STEP_SETTINGS = ("timeout", "stdin", "input", "reply", "when", "repeat", "variables")
 VERBS = ("is", "contains", "lacks", "matches", "has", "at least", "at most", "starts", "ends")
 
 _SETTING = re.compile(r"([a-z_]+):\s*(.*)$")
@@ -126,7 +126,7 @@ class _Reader:
         elif key == "when":
             written, _, operation = text.rpartition(" ")
             step.reactions.append((self.json(written), operation))
-        elif key in ("stdin", "input", "repeat"):
+        elif key in ("stdin", "input", "repeat", "variables"):
             step.settings[key] = self.json(text)
         elif key in STEP_SETTINGS:
             step.settings[key] = text

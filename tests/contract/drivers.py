@@ -26,7 +26,7 @@ class Driver:
 
 
 class Session:
-    def run(self, code, *, language, timeout=None, stdin=None, input=False, replies=(), reactions=()):
+    def run(self, code, *, language, timeout=None, stdin=None, input=False, variables=None, replies=(), reactions=()):
         """The Result. Replies go to input requests in order; an operation of reactions is asked for, once, when the
         run's output contains the text beside it."""
         raise NotImplementedError
@@ -46,7 +46,9 @@ class Session:
 
 
 EVERYWHERE = frozenset({"languages:bash", "languages:javascript", "languages:ruby", "languages:c"})
-CELLS = frozenset({"state", "value", "errors", "display", "input", "magics", "await", "interrupt", "questions"})
+CELLS = frozenset(
+    {"state", "value", "errors", "display", "input", "magics", "await", "interrupt", "questions", "variables"}
+)
 # What the command line alone can tell.
 TERMINAL = frozenset({"completeness"})
 
@@ -160,12 +162,14 @@ class _Conversation(Session):
         self._repl = repl
         self._storage = storage  # a directory that lasts as long as the session
 
-    def run(self, code, *, language, timeout=None, stdin=None, input=False, replies=(), reactions=()):
+    def run(self, code, *, language, timeout=None, stdin=None, input=False, variables=None, replies=(), reactions=()):
         request = {"code": code, "language": language}
         if timeout is not None:
             request["timeout"] = timeout
         if stdin is not None:
             request["stdin"] = stdin
+        if variables is not None:
+            request["variables"] = variables
         if input:
             request["input"] = True
         if replies or reactions:

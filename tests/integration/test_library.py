@@ -132,6 +132,57 @@ def test_checkpoints_reset_and_files(session):
         session.do("read_file", "folder/data.bin")
 
 
+# --- Tools ---
+
+
+@pytest.mark.as_user
+def test_code_calls_functions_of_the_application(session):
+    threads = []
+
+    def add(arguments):
+        threads.append(threading.get_ident())
+        document = json.loads(arguments)
+        values = [*document["args"], *(value for _, value in document["kwargs"])]
+        return json.dumps(sum(values))
+
+    session.tool("add", add, "Adds numbers.", '{"type": "object"}')
+    assert session.supports("calls")
+    code = "tools.add(1, 2), tools.add(1, b=5), tools.list()[0].description"
+    assert session.run(code).value == b"(3, 6, 'Adds numbers.')"
+    assert set(threads) == {threading.get_ident()}
+    run = session.start("tools.add(4, 4)")
+    assert [kind for kind, _ in run.events()] == ["started", "tool", "value", "finished"]
+    assert run.wait().value == b"8"
+
+
+def test_failure_of_a_function_is_an_error_of_the_call(session):
+    def fail(arguments):
+        raise KeyError("no such key")
+
+    session.tool("fail", fail)
+    session.tool("broken", lambda arguments: "[")
+    session.tool("null", lambda arguments: "null")
+    code = """
+for name in ("fail", "broken", "absent"):
+    try:
+        getattr(tools, name)()
+    except HostCallError as error:
+        print(type(error).__name__, error)
+tools.null()
+"""
+    assert session.run(code).stdout.decode().splitlines() == [
+        "ToolError KeyError: 'no such key'", "ToolError the tool's result is no JSON",
+        "ToolNotFoundError there is no tool 'absent': there are broken, fail, null",
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "1x", "list", "_x", "a-b"])
+def test_tool_without_a_fitting_name_is_refused(session, name):
+    with pytest.raises(Failure) as refused:
+        session.tool(name, lambda arguments: "1")
+    assert refused.value.code == "invalid"
+
+
 @pytest.mark.parametrize("path", ["../out", "/etc/passwd", "a/../../out", ""])
 def test_files_outside_the_workspace_are_refused(session, path):
     with pytest.raises(Failure) as failure:

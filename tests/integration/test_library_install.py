@@ -18,8 +18,11 @@ pytestmark = pytest.mark.skipif(
     not (IS_ROOT and (BUILD / "cmake_install.cmake").exists()), reason="needs the build tree: run 'make check' first"
 )
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")
-CHAT = b"x = 6\nprint('hi')\nx * 7\n1 / 0\nx\n"
-ANSWERS = "hi\n= 42\nZeroDivisionError: division by zero\n= 6\n"
+CHAT = b"x = 6\nprint('hi')\nx * 7\n1 / 0\nx\ntools.shout('lend'), tools.shout(text='me')\ntools.shout(1)\n"
+ANSWERS = (
+    "hi\n= 42\nZeroDivisionError: division by zero\n= 6\n= ('LEND', 'ME')\n"
+    "ToolError: shout(): text must be {\"type\":\"string\"}\n"
+)
 
 
 @pytest.fixture(scope="module")

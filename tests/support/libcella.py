@@ -25,18 +25,21 @@ CODES = ("invalid", "not_found", "permission", "unsupported", "exhausted", "clos
 STATUSES = ("ok", "error", "timeout", "cancelled", "oom", "crashed", "limit", "rejected")
 EVENTS = (
     "started", "output", "truncated", "value", "display", "error", "input_request", "file", "files_incomplete", "finished",
-    "progress"
+    "progress", "tool",
 )
 NEXT = ("event", "nothing yet", "end", "error")
 
 _TEXT = ("cella_version", "cella_error_message", "cella_session_id", "cella_result_value", "cella_result_output",
          "cella_result_json", "cella_outcome_error_message", "cella_isolation_executor", "cella_event_text",
-         "cella_listing_name")
+         "cella_listing_name", "cella_call_arguments")
 _HANDLES = ("cella_engine_new", "cella_session_open", "cella_session_run", "cella_session_run_spec", "cella_session_start",
             "cella_session_isolation", "cella_session_checkpoints", "cella_session_read_file", "cella_session_list_files",
             "cella_bytes_data", "cella_run_spec_new", "cella_run_wait", "cella_result_outcome", "cella_event_outcome")
 _TRUTHS = ("cella_session_close", "cella_session_supports", "cella_session_reset", "cella_session_save_checkpoint",
-           "cella_session_rollback", "cella_session_write_file", "cella_session_remove_file", "cella_run_reply")
+           "cella_tool_add", "cella_session_rollback", "cella_session_write_file", "cella_session_remove_file", "cella_run_reply")
+
+
+TOOL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Library:
@@ -100,6 +103,20 @@ class Session:
             return Run(self.library, self.library.attempt("session_start", self.handle, spec))
         finally:
             self.library.call("run_spec_free", spec)
+
+    def tool(self, name, function, description=None, schema=None):
+        """`function` gets the text of the arguments and returns JSON, or raises."""
+
+        def serve(call, context):
+            try:
+                answer = function(self.library.call("call_arguments", call, None)).encode()
+                self.library.call("call_return", call, answer, ctypes.c_size_t(len(answer)))
+            except Exception as error:
+                self.library.call("call_fail", call, f"{type(error).__name__}: {error}")
+
+        kept = TOOL(serve)
+        self.tools = [*getattr(self, "tools", ()), kept]
+        self.library.attempt("tool_add", self.handle, name, description, schema, kept, None, None)
 
     def do(self, name, *words):
         return self.library.attempt(f"session_{name}", self.handle, *words)

@@ -82,6 +82,9 @@ inline std::string ToJson(const Limits& limits) {
   size("disk", limits.disk, defaults.disk);
   size("open_files", limits.open_files, defaults.open_files);
   size("output", limits.output, defaults.output);
+  size("calls", limits.calls, defaults.calls);
+  size("calls_at_once", limits.calls_at_once, defaults.calls_at_once);
+  size("call_size", limits.call_size, defaults.call_size);
   if (limits.cpus) {
     std::array<char, 40> digits{};
     const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), *limits.cpus);

@@ -128,6 +128,9 @@ inline Event ToEvent(const cella_event* from) {
     case CELLA_EVENT_FILE: return FileEvent{ToFile(cella_event_file(from))};
     case CELLA_EVENT_FILES_INCOMPLETE: return FilesIncompleteEvent{};
     case CELLA_EVENT_PROGRESS: return ProgressEvent{TextOf(cella_event_text, from)};
+    case CELLA_EVENT_TOOL:
+      return ToolEvent{ToText(cella_event_tool_namespace(from)), ToText(cella_event_tool_name(from)),
+                       ToText(cella_event_tool_status(from)), cella_event_tool_wall_ms(from)};
     case CELLA_EVENT_FINISHED: break;
   }
   return FinishedEvent{ToOutcome(cella_event_outcome(from)), static_cast<StateAfter>(cella_event_state(from)),
@@ -155,6 +158,10 @@ inline Expected<Handle<cella_run_spec>> FromSpec(const RunSpec& from) {
   cella_run_spec_set_answers_input(spec, from.answers_input);
   for (const InputFile& file : from.files) {
     cella_run_spec_add_file(spec, file.name.c_str(), file.content.data(), file.content.size(), file.executable);
+  }
+  for (const Variable& variable : from.variables) {
+    cella_run_spec_add_variable(spec, variable.name.c_str(), static_cast<cella_variable_kind>(variable.kind),
+                                variable.data.data(), variable.data.size());
   }
   cella_run_spec_set_list_files(spec, from.list_files);
   return to;

@@ -10,6 +10,7 @@ import os
 VARIABLE = "CELLA_CALLS"
 DEFAULT_PATH = "/tmp/.cella-calls"
 MOST_BYTES = 1 << 20
+_DIRECTORY = os.path.dirname(__file__)
 
 
 class HostCallError(Exception):
@@ -22,6 +23,22 @@ class HostCallError(Exception):
         self.namespace = namespace
         self.operation = operation
         self.type = type
+
+    def _render_traceback_(self):
+        """IPython asks for this: its traceback, without the lines below the call."""
+        import types
+
+        from IPython import get_ipython
+
+        frames, entry = [], self.__traceback__
+        while entry is not None and os.path.dirname(entry.tb_frame.f_code.co_filename) != _DIRECTORY:
+            frames.append(entry)
+            entry = entry.tb_next
+        kept = None
+        for each in reversed(frames):
+            kept = types.TracebackType(kept, each.tb_frame, each.tb_lasti, each.tb_lineno)
+        shell = get_ipython()
+        return shell.InteractiveTB.structured_traceback(self.__class__, self, kept, tb_offset=1)
 
 
 def _receive(connection, size: int) -> bytes:
@@ -80,6 +97,19 @@ async def _exchange_async(frame: bytes):
         return answer, await receive(int.from_bytes(sizes[4:], "little"))
 
 
+def encode_arguments(namespace, operation, args, kwargs) -> bytes:
+    import json
+
+    arguments = {"args": list(args), "kwargs": [[name, value] for name, value in (kwargs or {}).items()]}
+    try:
+        return json.dumps(arguments, allow_nan=False, separators=(",", ":")).encode("ascii")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(
+            "%s.%s: %s: arguments are JSON values (text, numbers, True, False, None, lists, dicts)"
+            % (namespace, operation, error)
+        ) from None
+
+
 class _Call:
     """A call without the way to the host. `errors` maps types of errors to subclasses of HostCallError."""
 
@@ -87,14 +117,7 @@ class _Call:
         import json
 
         self._namespace, self._operation, self._errors = namespace, operation, errors or {}
-        arguments = {"args": list(args), "kwargs": [[name, value] for name, value in (kwargs or {}).items()]}
-        try:
-            body = json.dumps(arguments, allow_nan=False, separators=(",", ":")).encode("ascii")
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                "%s.%s: %s: arguments are JSON values (text, numbers, True, False, None, lists, dicts)"
-                % (namespace, operation, error)
-            ) from None
+        body = encode_arguments(namespace, operation, args, kwargs)
         if len(body) > MOST_BYTES:
             raise self._failure(
                 "the arguments have %d bytes, and %d are the most: write a file and pass its name"

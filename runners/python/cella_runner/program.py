@@ -32,6 +32,10 @@ def run(session, frame):
     """Called in the fork, before any code of a guest."""
     interrupted = _take_back(session)
     session.set_environment(frame)
+    if frame.get("spaces"):
+        from . import calls
+
+        calls.install(frame["spaces"])
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     argv, cwd = frame["argv"], frame["cwd"]
     try:

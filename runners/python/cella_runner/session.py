@@ -198,6 +198,10 @@ class Session:
             self.interrupts.arm(run, self.channel)
             self.questions.open = True
             try:
+                if frame.get("variables"):
+                    from . import values
+
+                    values.assign(self.namespace, frame["variables"])
                 statements, expression = self.compiler.compile(code, name)
                 value = self.executor.run(statements, expression)
                 if value is not None and self.channel.is_owner():

@@ -32,7 +32,7 @@ class ToolTimeoutError(ToolError):
     __module__ = "builtins"
 
 
-_ERRORS = {kind.__name__: kind for kind in (ToolError, ToolNotFoundError, ToolTimeoutError)}
+ERRORS = {kind.__name__: kind for kind in (ToolError, ToolNotFoundError, ToolTimeoutError)}
 
 
 def _is_in_coroutine(frame) -> bool:
@@ -42,7 +42,11 @@ def _is_in_coroutine(frame) -> bool:
 
 
 def _call(operation, args=(), kwargs=None):
-    return calls.call(SPACE, operation, args, kwargs, _ERRORS)
+    return calls.call(SPACE, operation, args, kwargs, ERRORS)
+
+
+async def _call_async(operation, args=(), kwargs=None):
+    return await calls.call_async(SPACE, operation, args, kwargs, ERRORS)
 
 
 class Entry(dict):
@@ -56,25 +60,27 @@ class Entry(dict):
 
 
 class Tool:
-    def __init__(self, name: str):
+    def __init__(self, name: str, call=_call, call_async=_call_async):
         self.__name__ = name
         self.__qualname__ = "tools." + name
+        self._call = call
+        self._call_async = call_async
 
     def __call__(self, /, *args, **kwargs):
         if _is_in_coroutine(sys._getframe(1)):
-            return self.call_async(*args, **kwargs)
-        return _call(self.__name__, args, kwargs)
+            return self._call_async(self.__name__, args, kwargs)
+        return self._call(self.__name__, args, kwargs)
 
     def call_sync(self, /, *args, **kwargs):
         """Blocks and returns the value."""
-        return _call(self.__name__, args, kwargs)
+        return self._call(self.__name__, args, kwargs)
 
     async def call_async(self, /, *args, **kwargs):
-        return await calls.call_async(SPACE, self.__name__, args, kwargs, _ERRORS)
+        return await self._call_async(self.__name__, args, kwargs)
 
     def describe(self):
         """Its name, description and the schema of its arguments."""
-        return Entry(_call("meta.describe", (self.__name__,)))
+        return Entry(self._call("meta.describe", (self.__name__,)))
 
     def __repr__(self):
         return "<tool %s of the host>" % self.__name__
@@ -83,18 +89,22 @@ class Tool:
 class Tools:
     """Functions of the host: `tools.NAME(...)`, `tools.list()`, `tools.search("words")`."""
 
+    def __init__(self, call=_call, call_async=_call_async):
+        self._call = call
+        self._call_async = call_async
+
     def __getattr__(self, name: str) -> Tool:
         if name.startswith("_"):
             raise AttributeError(name)
-        return Tool(name)
+        return Tool(name, self._call, self._call_async)
 
     def list(self):
         """What there is: entries with name, description and schema."""
-        return [Entry(each) for each in _call("meta.list")]
+        return [Entry(each) for each in self._call("meta.list")]
 
     def search(self, query: str, limit: int = 10):
         """Entries that fit the words of the query, the best first."""
-        return [Entry(each) for each in _call("meta.search", (query, limit))]
+        return [Entry(each) for each in self._call("meta.search", (query, limit))]
 
     def __dir__(self):
         try:
@@ -110,5 +120,5 @@ class Tools:
 def install():
     builtins.tools = Tools()
     builtins.HostCallError = calls.HostCallError
-    for name, kind in _ERRORS.items():
+    for name, kind in ERRORS.items():
         setattr(builtins, name, kind)

@@ -4,12 +4,16 @@ import asyncio
 
 import cella
 import cella.sync
+from cella._values import decode_all
 
 FIELDS = {
     "memory": "memory_limit", "timeout": "default_timeout", "pids": "pids_limit", "disk": "disk_limit",
     "output": "output_limit", "checkpoint": "checkpoint",
 }
-EXECUTORS = {"sandbox": cella.SandboxExecutor, "local": cella.LocalExecutor, "inprocess": cella.InProcessExecutor}
+EXECUTORS = {
+    "sandbox": cella.SandboxExecutor, "local": cella.LocalExecutor, "inprocess": cella.InProcessExecutor,
+    "subprocess": cella.SubprocessExecutor, "container": cella.ContainerExecutor,
+}
 
 
 class PackageDriver:
@@ -18,8 +22,7 @@ class PackageDriver:
         self.twin, self.executor = twin, executor
         self.capabilities = capabilities
 
-    def open(self, settings):
-        fields = {}
+    def open(self, settings, **fields):
         for key, value in settings.items():
             if key == "preload":
                 fields["preload"] = value.split()
@@ -48,11 +51,15 @@ class Conversation:
     def each(self, stream):
         return stream
 
-    def run(self, code, *, language, timeout=None, stdin=None, input=False, replies=(), reactions=()):
+    def run(self, code, *, language, timeout=None, stdin=None, input=False, variables=None, replies=(), reactions=()):
+        values = None if variables is None else decode_all(variables)
         if not (replies or reactions or input):
-            return self.wait(self._session.run(code, language=language, timeout=timeout, stdin=stdin)).document
+            options = {"language": language, "timeout": timeout, "stdin": stdin, "variables": values}
+            return self.wait(self._session.run(code, **options)).document
         written, replies, reactions = "", list(replies), list(reactions)
-        stream = self._session.stream(code, language=language, timeout=timeout, stdin=stdin, input=input)
+        stream = self._session.stream(
+            code, language=language, timeout=timeout, stdin=stdin, input=input, variables=values
+        )
         for event in self.each(stream):
             if event.type == "input_request" and replies:
                 self.wait(self._session.input(replies.pop(0)))

@@ -24,7 +24,7 @@ FULL = SandboxConfig(
     pids_limit=64,
     disk_limit=1 << 30,
     output_limit="2m",
-    open_files_limit=256,
+    open_files_limit=256, calls_limit=7, calls_at_once_limit=8, call_size_limit="9k",
     network_disabled=False,
     preload=("json", "math"),
     env={"NAME": "wert ü"},

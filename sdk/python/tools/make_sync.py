@@ -24,6 +24,7 @@ RULES = [
         (r"\b__anext__\b", "__next__"),
         (r"\baclose\b", "close"),
         (r"cella\._transport\.aio\b", "cella._transport.blocking"),
+        (r"cella\._transport\.aio_calls\b", "cella._transport.blocking_calls"),
         (r"cella\._async\b", "cella._sync"),
         (r"cella import Session", "cella.sync import Session"),
     )

@@ -400,11 +400,5 @@ TEST(SavedOutputsTest, IsBounded) {
   EXPECT_EQ(path.error().code, ErrorCode::kExhausted);
 }
 
-TEST(SavedOutputsTest, DecodesBase64) {
-  EXPECT_EQ(DecodeBase64("aGVsbG8=\n").value_or(""), "hello");
-  EXPECT_EQ(DecodeBase64("aGVs\nbG8").value_or(""), "hello");
-  EXPECT_FALSE(DecodeBase64("a*b"));
-}
-
 }  // namespace
 }  // namespace cella::cli

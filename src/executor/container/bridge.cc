@@ -1,16 +1,22 @@
 #include "executor/container/bridge.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <vector>
 
 #include "async/deadline.h"
 #include "os/io.h"
 #include "os/syscalls.h"
+#include "os/unix_listener.h"
+#include "run/executor.h"
 
 namespace cella::executor {
 namespace {
@@ -62,6 +68,7 @@ AgentBridge::AgentBridge(async::Loop& loop, docker::AttachedStream stream, os::S
       is_ready_(loop),
       gone_(loop),
       has_frames_(loop),
+      has_ended_(loop),
       tasks_(loop) {}
 
 Task<Result<std::unique_ptr<AgentBridge>>> AgentBridge::Open(async::Loop& loop, docker::AttachedStream stream,
@@ -80,6 +87,7 @@ Task<Result<std::unique_ptr<AgentBridge>>> AgentBridge::Open(async::Loop& loop, 
   if (bridge->is_ready_.is_set()) {
     bridge->tasks_.Add(bridge->ServeControl());
     bridge->tasks_.Add(bridge->Ping());
+    bridge->tasks_.Add(bridge->Reap());
     co_return bridge;
   }
   std::string why = bridge->errors();
@@ -101,8 +109,11 @@ void AgentBridge::Post(Kind kind, uint32_t channel, std::string_view a, std::str
 
 void AgentBridge::ReportToLaunch(const jail::Report& report) {
   if (!control_.is_open()) return;
+  std::vector<int> fds;
+  if (report.kind == jail::ReportKind::kListening && report.error == 0 && listener_) fds.push_back(listener_.get());
   // A few reports are on the way at a time, and the socket holds hundreds: one that does not fit is a flood.
-  auto sent = os::SendMessage(control_.fd(), std::as_bytes(std::span(&report, 1)), {});
+  auto sent = os::SendMessage(control_.fd(), std::as_bytes(std::span(&report, 1)), fds);
+  if (!fds.empty()) listener_.Reset();
   if (!sent) Cut();
 }
 
@@ -183,6 +194,11 @@ bool AgentBridge::TakeFrame(const Header& header, std::string_view payload) {
       if (its != nullptr && port == agent::Port::kSession) its->TakeClose(port);
       return true;
     case Kind::kReport: return TakeReport(header.channel, payload);
+    case Kind::kConnect:
+      if (port != agent::Port::kSession || agent::TagOf(header.channel) < agent::kFirstCallTag) return false;
+      if (its != nullptr) return false;
+      Connect(agent::TagOf(header.channel));
+      return true;
     case Kind::kAnswer: {
       auto pending = pending_.find(header.channel);
       if (pending == pending_.end() || payload.size() < sizeof(agent::Answer)) return false;
@@ -224,7 +240,7 @@ void AgentBridge::StartProgram(const jail::Request& request, std::vector<UniqueF
   failed.tag = request.tag;
   if (fds.size() != 4 && fds.size() != 5) return ReportToLaunch(failed);
   auto block = ReadBlock(fds[0].get());
-  if (!block || request.tag == 0 || request.tag > agent::kMaxTag) return ReportToLaunch(failed);
+  if (!block || request.tag == 0 || request.tag >= agent::kFirstCallTag) return ReportToLaunch(failed);
   const agent::ExecOptions options = {IsNull(fds[1].get()) ? 0u : 1u, fds.size() == 5 ? 1u : 0u};
   BridgedProgram::Fds local;
   if (options.has_input != 0) local.input = std::move(fds[1]);
@@ -233,6 +249,38 @@ void AgentBridge::StartProgram(const jail::Request& request, std::vector<UniqueF
   if (options.has_session != 0) local.session = std::move(fds[4]);
   programs_[request.tag] = std::make_unique<BridgedProgram>(loop_, *this, request.tag, std::move(local));
   Post(Kind::kExec, request.tag, Bytes(options), *block);
+}
+
+// A socket that no other user reaches: it has no name any more when the first connection is made.
+Status AgentBridge::Listen() {
+  std::error_code error;
+  std::string directory = std::filesystem::temp_directory_path(error).string() + "/cella-calls-XXXXXX";
+  if (mkdtemp(directory.data()) == nullptr) return SysErr(errno, "create '{}'", directory);
+  const std::string path = directory + "/s";
+  auto listener = os::ListenUnix(path, run::kCallBacklog);
+  listener_path_ = UniqueFd(listener ? open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1);
+  const Status opened = !listener        ? std::unexpected(std::move(listener.error()))
+                        : listener_path_ ? Status{}
+                                         : SysErr(errno, "open '{}'", path);
+  (void)unlink(path.c_str());
+  (void)rmdir(directory.c_str());
+  if (opened) listener_ = std::move(*listener);
+  return opened;
+}
+
+void AgentBridge::Connect(uint32_t tag) {
+  // The agent keeps fewer; what is more is hostile.
+  constexpr size_t kMostPrograms = 256;
+  UniqueFd connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  fmt::format_to_n(address.sun_path, sizeof address.sun_path - 1, "/proc/self/fd/{}", listener_path_.get());
+  const bool connected = listener_path_ && connection && programs_.size() < kMostPrograms &&
+                         connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  if (!connected) return Post(Kind::kClose, agent::ChannelOf(tag, agent::Port::kSession), {});
+  BridgedProgram::Fds local;
+  local.session = std::move(connection);
+  programs_[tag] = std::make_unique<BridgedProgram>(loop_, *this, tag, std::move(local));
 }
 
 // False: the Launch is gone.
@@ -245,6 +293,15 @@ bool AgentBridge::TakeRequest() {
     StartProgram(request, std::move(message->fds));
     return true;
   }
+  if (request.kind == jail::RequestKind::kListen) {
+    if (Status listens = Listen(); !listens) {
+      jail::Report failed = {};
+      failed.kind = jail::ReportKind::kListening;
+      failed.error = listens.error().sys_errno != 0 ? listens.error().sys_errno : ENAMETOOLONG;
+      ReportToLaunch(failed);
+      return true;
+    }
+  }
   // A frame that was sent to a runner before a signal arrives before it.
   for (auto& [tag, program] : programs_) program->FlushSession();
   Post(Kind::kRequest, 0, Bytes(request));
@@ -256,8 +313,20 @@ Task<void> AgentBridge::ServeControl() {
     bool readable = control_.is_open() && co_await control_.Readable();
     if (!readable || !control_.is_open()) co_return;
     if (!TakeRequest()) break;
+    has_ended_.Notify();
+  }
+  Cut();
+}
+
+// Forgets programs that have ended.
+Task<void> AgentBridge::Reap() {
+  for (;;) {
+    bool some = co_await has_ended_.Wait();
+    if (!some) co_return;
+    // Such a call tells its end from within a task of its own, which must end first.
+    co_await async::Yield();
     for (auto it = programs_.begin(); it != programs_.end();) {
-      const bool over = it->second->has_ended() && it->second->is_idle();
+      const bool over = it->second->has_ended() && (it->second->is_call() || it->second->is_idle());
       if (over) {
         it->second->Cancel();
         co_await it->second->Join();
@@ -265,7 +334,6 @@ Task<void> AgentBridge::ServeControl() {
       it = over ? programs_.erase(it) : std::next(it);
     }
   }
-  Cut();
 }
 
 Task<void> AgentBridge::Ping() {

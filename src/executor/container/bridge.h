@@ -61,6 +61,7 @@ class AgentBridge : public FrameSender {
 
   void Post(agent::Kind kind, uint32_t channel, std::string_view a, std::string_view b = {}) override;
   void ReportToLaunch(const jail::Report& report) override;
+  void CallEnded() override { has_ended_.Notify(); }
 
   async::Task<void> ReadStream();
   async::Task<void> WriteStream();
@@ -69,6 +70,9 @@ class AgentBridge : public FrameSender {
   bool TakeFrame(const agent::Header& header, std::string_view payload);
   bool TakeReport(uint32_t tag, std::string_view payload);
   bool TakeRequest();
+  Status Listen();
+  void Connect(uint32_t tag);
+  async::Task<void> Reap();
   void StartProgram(const jail::Request& request, std::vector<UniqueFd> fds);
   async::Task<void> End();
 
@@ -91,6 +95,9 @@ class AgentBridge : public FrameSender {
   std::map<uint32_t, std::unique_ptr<BridgedProgram>> programs_;
   std::map<uint32_t, std::shared_ptr<Pending>> pending_;
   uint32_t last_question_ = 0;
+  UniqueFd listener_;          // of the call socket on this side, until the Launch gets it
+  UniqueFd listener_path_;     // by which connections of the guest are made to it
+  async::Notifier has_ended_;  // a program
   bool closing_ = false;
   async::TaskGroup tasks_;
 };

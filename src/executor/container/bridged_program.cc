@@ -71,6 +71,11 @@ void BridgedProgram::Cut() {
   for (Port port : {Port::kOutput, Port::kErrors, Port::kSession}) TakeClose(port);
 }
 
+void BridgedProgram::EndCall() {
+  if (!is_call() || std::exchange(has_ended_, true)) return;
+  sender_.CallEnded();
+}
+
 async::Task<void> BridgedProgram::HandOn() {
   for (;;) {
     while (!waiting_.empty()) {
@@ -83,6 +88,7 @@ async::Task<void> BridgedProgram::HandOn() {
         sender_.ReportToLaunch(*item.report);
       } else if (item.closes) {
         if (local != nullptr) local->Close();
+        EndCall();
       } else {
         bool is_read = local != nullptr;
         if (is_read) {
@@ -97,6 +103,7 @@ async::Task<void> BridgedProgram::HandOn() {
           // Its reader is gone: the program gets a closed pipe.
           local->Close();
           sender_.Post(Kind::kClose, ChannelOf(tag_, item.port), {});
+          EndCall();
         }
       }
       is_handing_on_ = false;
@@ -135,6 +142,7 @@ async::Task<void> BridgedProgram::Pump(Port port, Window& window) {
     if (n < 0 && errno == EAGAIN) continue;
     if (n <= 0) {
       sender_.Post(Kind::kClose, ChannelOf(tag_, port), {});
+      EndCall();
       co_return;
     }
     window.left -= static_cast<uint32_t>(n);

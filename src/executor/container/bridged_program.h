@@ -22,6 +22,8 @@ class FrameSender {
   virtual ~FrameSender() = default;
   virtual void Post(agent::Kind kind, uint32_t channel, std::string_view a, std::string_view b = {}) = 0;
   virtual void ReportToLaunch(const jail::Report& report) = 0;
+  // A connection to the call socket has ended.
+  virtual void CallEnded() = 0;
 };
 
 class BridgedProgram {
@@ -31,6 +33,8 @@ class BridgedProgram {
     UniqueFd input, output, errors, session;
   };
   BridgedProgram(async::Loop& loop, FrameSender& sender, uint32_t tag, Fds fds);
+  // A connection to the call socket: it ends when one side closes it.
+  bool is_call() const { return tag_ >= agent::kFirstCallTag; }
 
   // From the agent. False: it sent more than the window allows.
   bool Take(agent::Port port, std::string_view bytes);
@@ -63,6 +67,7 @@ class BridgedProgram {
   };
 
   async::Descriptor* LocalOf(agent::Port port);
+  void EndCall();
   async::Task<void> HandOn();
   async::Task<void> Pump(agent::Port port, Window& window);
   void Add(Item item);

@@ -42,6 +42,10 @@ Task<Status> ContainerFiles::Write(std::string path, std::string_view content, b
   co_return Status{};
 }
 
+Task<void> ContainerFiles::Remove(std::vector<std::string> paths) {
+  for (std::string& path : paths) (void)co_await bridge_.Ask(Kind::kRemove, std::move(path));
+}
+
 Task<Status> ContainerFiles::Fill(const std::vector<InputFile>& files, const language::Plan& plan) {
   for (const InputFile& file : files) {
     auto written = co_await Write(file.name, file.content, true, file.executable ? 0755 : 0644);

@@ -29,6 +29,12 @@ class ContainerFiles {
   // Emits an event per change, and copies changed files out.
   async::Task<Status> Report(run::EventSink& sink);
   async::Task<void> RemoveCode();
+  // A new file that only the guest reads.
+  async::Task<Status> WriteNew(std::string path, std::string_view content) {
+    return Write(std::move(path), content, false, 0600);
+  }
+  // Best effort.
+  async::Task<void> Remove(std::vector<std::string> paths);
 
  private:
   async::Task<Status> Write(std::string path, std::string_view content, bool replaces, uint32_t mode);

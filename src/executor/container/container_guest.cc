@@ -54,7 +54,7 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerGuest::Begin(const run::B
   }
   if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
   confine::Program program;
-  const confine::EnvVars variables = confine::GuestEnvVars(VariablesInside(), plan, spec_.policy);
+  const confine::EnvVars variables = GuestVariablesInside(spec_, plan);
   program.env = variables.Encode();
   program.search_path = *variables.Find("PATH");
   program.cwd = confine::DirectoryOf(turn.run, kWorkspaceInside);

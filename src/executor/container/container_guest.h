@@ -14,7 +14,7 @@
 
 namespace cella::executor {
 
-class ContainerGuest : public run::Guest {
+class ContainerGuest : public run::Guest, public run::CallSocket {
  public:
   ContainerGuest(confine::LaunchContext& context, run::GuestSpec spec, std::unique_ptr<Container> container,
                  confine::LimitPlan limits, Isolation isolation);
@@ -26,6 +26,9 @@ class ContainerGuest : public run::Guest {
   async::Task<Result<run::StateReport>> AfterBlock(const run::RunFacts& facts, run::EventSink& sink) override;
   async::Task<void> Close() override;
   std::optional<uint64_t> MemoryUsed() const override;
+
+  run::CallSocket* call_socket() override { return this; }
+  async::Task<Result<UniqueFd>> Listen() override { return launch_.Listen(); }
 
  private:
   async::Task<Result<language::Plan>> MakeBlockPlan(const run::BlockTurn& turn);

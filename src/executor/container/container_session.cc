@@ -10,6 +10,7 @@
 #include "confine/program_guest.h"
 #include "executor/container/container_cell.h"
 #include "executor/container/inside.h"
+#include "executor/values.h"
 #include "os/syscalls.h"
 
 namespace cella::executor {
@@ -124,6 +125,11 @@ std::string ContainerSession::LanguageOf(const RunSpec&, const Block& block) con
   return found != nullptr ? found->name : block.language;
 }
 
+bool ContainerSession::takes_values(std::string_view language) const {
+  const language::Language* found = context_.table.Find(std::string(language));
+  return found != nullptr && TakesValues(found->name);
+}
+
 std::optional<uint64_t> ContainerSession::MemoryUsed() const {
   const uint64_t used = container_->bridge().counters().memory;
   return used == 0 ? std::nullopt : std::optional(used);
@@ -163,7 +169,7 @@ Task<Result<Runner>> ContainerSession::StartRunner(const std::string& language) 
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null) co_return SysErr(errno, "open '/dev/null'");
   const std::array<int, 3> stdio = {null.get(), out_.write.get(), err_.write.get()};
-  const confine::EnvVars variables = confine::GuestEnvVars(VariablesInside(), language::Plan{}, spec_.policy);
+  const confine::EnvVars variables = GuestVariablesInside(spec_, language::Plan{});
   confine::ExecRequest request;
   request.env = variables.Encode();
   request.search_path = *variables.Find("PATH");
@@ -195,6 +201,7 @@ Task<Result<Runner>> ContainerSession::StartRunner(const std::string& language) 
   configuration.network = spec_.policy.network != Network::kNone;
   configuration.value_limit = kValueLimit;
   configuration.assignments = spec_.policy.values_of_assignments;
+  configuration.spaces = spec_.spaces;
   auto payload = runner::EncodeConfigure(configuration);
   auto sent = co_await runner.channel.Send(context_.loop, payload, async::Clock::now() + kAnswerPatience);
   CO_TRY_VOID(sent);
@@ -299,6 +306,19 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginCell(const 
   cell.stdin_text = turn.stdin_text;
   cell.input = turn.run.answers_input;
   cell.checkpoint = CheckpointMode::kOff;
+  if (turn.first && !turn.run.variables.empty()) {
+    PlacedValues placed;
+    const ValueWriter writer = [this](std::string name, std::string_view content) {
+      return files_.WriteNew(std::move(name), content);
+    };
+    auto wrote = co_await PlaceValues(turn.run.variables, kWorkspaceInside, PlaceInFiles::kLarge, writer, &placed);
+    value_files_ = std::move(placed.files);
+    if (!wrote) {
+      co_await files_.Remove(std::exchange(value_files_, {}));
+      co_return std::unexpected(std::move(wrote.error()));
+    }
+    cell.variables = std::move(placed.values);
+  }
   auto execution = std::make_unique<CellExecution>(cells_, runner, language == "python");
   execution->Begin(cell);
   co_return std::make_unique<ContainerCell>(std::move(execution), container_->bridge());
@@ -318,7 +338,7 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginProgram(con
   CO_TRY(program.plan, std::move(made));
   auto filled = co_await files_.Fill({}, program.plan);
   CO_TRY_VOID(filled);
-  const confine::EnvVars variables = confine::GuestEnvVars(VariablesInside(), program.plan, spec_.policy);
+  const confine::EnvVars variables = GuestVariablesInside(spec_, program.plan);
   program.env = variables.Encode();
   program.search_path = *variables.Find("PATH");
   program.cwd = confine::DirectoryOf(turn.run, kWorkspaceInside);
@@ -339,6 +359,7 @@ Task<Result<run::StateReport>> ContainerSession::AfterBlock(const run::RunFacts&
   if (block_language_.empty()) {
     co_await files_.RemoveCode();
   } else {
+    co_await files_.Remove(std::exchange(value_files_, {}));
     Runner& runner = runners_[block_language_];
     report.state = facts.answer ? StateAfter::kKept : StateAfter::kLost;
     // One that had no state has lost none.

@@ -21,7 +21,7 @@
 
 namespace cella::executor {
 
-class ContainerSession : public run::Guest, public run::Assistant, public run::Resettable {
+class ContainerSession : public run::Guest, public run::Assistant, public run::Resettable, public run::CallSocket {
  public:
   // The container runs, and its init serves several programs.
   static async::Task<Result<std::unique_ptr<run::Guest>>> Open(confine::LaunchContext& context, run::GuestSpec spec,
@@ -31,6 +31,7 @@ class ContainerSession : public run::Guest, public run::Assistant, public run::R
   const run::Traits& traits(std::string_view language) const override;
   const Isolation& isolation() const override { return isolation_; }
   std::string LanguageOf(const RunSpec& run, const Block& block) const override;
+  bool takes_values(std::string_view language) const override;
   async::Task<Result<std::unique_ptr<run::Execution>>> Begin(const run::BlockTurn& turn, run::StopToken stop) override;
   async::Task<Result<run::StateReport>> AfterBlock(const run::RunFacts& facts, run::EventSink& sink) override;
   async::Task<void> Close() override;
@@ -41,6 +42,9 @@ class ContainerSession : public run::Guest, public run::Assistant, public run::R
                                        size_t cursor) override;
   run::Resettable* resettable() override { return this; }
   async::Task<Status> Reset() override;
+
+  run::CallSocket* call_socket() override { return this; }
+  async::Task<Result<UniqueFd>> Listen() override { return launch_.Listen(); }
 
  private:
   ContainerSession(confine::LaunchContext& context, run::GuestSpec spec, std::unique_ptr<Container> container,
@@ -75,6 +79,7 @@ class ContainerSession : public run::Guest, public run::Assistant, public run::R
   Runner* watched_ = nullptr;
   std::map<std::string, Runner> runners_;  // by language
   std::string block_language_;             // of the block that is on; empty: it is a program
+  std::vector<std::string> value_files_;   // of the block that is on
   uint64_t oom_kills_before_ = 0;
 };
 

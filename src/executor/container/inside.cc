@@ -12,6 +12,12 @@ confine::EnvVars VariablesInside() {
   return variables;
 }
 
+confine::EnvVars GuestVariablesInside(const run::GuestSpec& spec, const language::Plan& plan) {
+  confine::EnvVars variables = confine::GuestEnvVars(VariablesInside(), plan, spec.policy);
+  if (!spec.spaces.empty()) confine::AddCalls(jail::kCallSocket, kProgramsInside, &variables);
+  return variables;
+}
+
 std::optional<os::CgroupUsage> UsageOf(const AgentBridge& bridge) {
   const agent::Ready& ready = bridge.ready();
   if (ready.has_memory_cgroup == 0 && ready.has_pids_cgroup == 0) return std::nullopt;

@@ -6,6 +6,7 @@
 #include "confine/env_vars.h"
 #include "executor/container/bridge.h"
 #include "os/cgroup.h"
+#include "run/executor.h"
 
 namespace cella::executor {
 
@@ -16,6 +17,9 @@ inline constexpr const char* kProgramsInside = "/run/cella";
 
 // A guest's variables before the plan's and the policy's: nothing of the host's, nothing of the image's but its PATH.
 confine::EnvVars VariablesInside();
+
+// All variables of a guest.
+confine::EnvVars GuestVariablesInside(const run::GuestSpec& spec, const language::Plan& plan);
 
 // What the container's cgroup counted; absent where nothing does.
 std::optional<os::CgroupUsage> UsageOf(const AgentBridge& bridge);

@@ -48,8 +48,9 @@ Status LocalGuest::OpenDirectories() {
 
 // The directory of the session is private to the user who runs cella.
 async::Task<Result<UniqueFd>> LocalGuest::Listen() {
-  constexpr int kBacklog = 128;
-  co_return os::ListenUnix(CallSocketPath(), kBacklog);
+  call_socket_ = scratch_.path() + "/calls";
+  runners_ = context_.runners;
+  co_return os::ListenUnix(call_socket_, run::kCallBacklog);
 }
 
 // The launcher, unconfined: the watched root of all processes of the session.
@@ -82,9 +83,7 @@ async::Task<Result<language::Plan>> LocalGuest::PlanFor(const run::BlockTurn& tu
 }
 
 confine::EnvVars LocalGuest::Variables(const language::Plan& plan) const {
-  confine::EnvVars variables = LocalVariables(context_.host, host_, spec_.policy, plan);
-  if (!spec_.spaces.empty()) variables.Set(run::kCallSocketVariable, CallSocketPath());
-  return variables;
+  return LocalVariables(context_.host, host_, spec_.policy, plan);
 }
 
 }  // namespace cella::executor

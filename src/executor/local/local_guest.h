@@ -21,7 +21,6 @@ class LocalGuest : public confine::ProgramGuest, public run::CallSocket {
   LocalGuest(confine::LaunchContext& context, const LocalHost& host, LocalScratch scratch, run::GuestSpec spec)
       : confine::ProgramGuest(context, std::move(spec)), host_(host), scratch_(std::move(scratch)) {}
 
-  std::string CallSocketPath() const { return scratch_.path() + "/calls"; }
   Status OpenDirectories();
   async::Task<Status> StartTree();
 

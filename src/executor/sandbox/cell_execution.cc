@@ -86,7 +86,9 @@ void CellExecution::Begin(runner::Cell cell) {
   cell.mark = mark_;
   (void)context_.launch.TakeBreach();  // of an earlier run
   if (context_.limit_plan.IsWatched()) context_.launch.WatchRun(runner_.Group());
-  if (cell.code.size() + (cell.stdin_text ? cell.stdin_text->size() : 0) <= kSmallFrame) {
+  size_t size = cell.code.size() + (cell.stdin_text ? cell.stdin_text->size() : 0);
+  for (const runner::Value& value : cell.variables) size += value.data.size();
+  if (size <= kSmallFrame) {
     return Post(runner::EncodeRun(cell));
   }
   posted_.emplace_back();

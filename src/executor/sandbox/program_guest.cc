@@ -31,7 +31,6 @@ class SandboxProgramGuest : public confine::ProgramGuest, public run::CallSocket
   }
   confine::EnvVars Variables(const language::Plan& plan) const override {
     confine::EnvVars variables = confine::JailEnvVars(plan);
-    if (!spec_.spaces.empty()) variables.Set(run::kCallSocketVariable, jail::kCallSocket);
     ShowNames(spec_.spaces, &variables);
     return variables;
   }
@@ -66,6 +65,8 @@ async::Task<Status> SandboxProgramGuest::Build(const RunSpec& only, std::string 
   CO_TRY_VOID(confine::DescribeRootTree(*plan_, policy, &builder));
   CO_TRY_VOID(confine::AddPolicyMounts(policy, &builder));
   if (!spec_.spaces.empty()) CO_TRY_VOID(builder.AddMount(context_.runners, confine::kRunnersInside, 0));
+  call_socket_ = jail::kCallSocket;
+  runners_ = confine::kRunnersInside;
 
   CO_TRY(cgroup_, context_.MakeCgroup(limits_.cgroup));
   CO_TRY_VOID(launch.Build(builder, cgroup_));

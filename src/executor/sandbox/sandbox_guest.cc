@@ -15,6 +15,7 @@
 #include "executor/sandbox/forked_program.h"
 #include "executor/sandbox/program_start.h"
 #include "executor/sandbox/session_plan.h"
+#include "executor/values.h"
 #include "language/detect.h"
 #include "os/pidfd.h"
 #include "os/syscalls.h"
@@ -62,7 +63,7 @@ SandboxGuest::SandboxGuest(confine::LaunchContext& context, std::shared_ptr<Warm
       checkpoint_status_(FirstCheckpoint()),
       settling_(context.loop) {
   confine::EnvVars environment = warm_->plan().EnvVarsFor(spec_.policy);
-  if (!spec_.spaces.empty()) environment.Set(run::kCallSocketVariable, jail::kCallSocket);
+  if (!spec_.spaces.empty()) confine::AddCalls(jail::kCallSocket, confine::kRunnersInside, &environment);
   if (CanAddPackages()) ShowPackages("", &environment);
   ShowNames(spec_.spaces, &environment);
   env_ = environment.variables();
@@ -179,6 +180,11 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::Begin(const r
   co_return co_await BeginCell(language->name, turn, stop);
 }
 
+bool SandboxGuest::takes_values(std::string_view language) const {
+  const language::Language* found = context_.table.Find(std::string(language));
+  return found != nullptr && TakesValues(found->name);
+}
+
 async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginCell(const std::string& language,
                                                                              const run::BlockTurn& turn,
                                                                              run::StopToken stop) {
@@ -208,6 +214,17 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginCell(con
   cell.stdin_text = turn.stdin_text;
   cell.input = turn.run.answers_input;
   cell.checkpoint = spec_.checkpoint;
+  if (turn.first && !turn.run.variables.empty()) {
+    PlacedValues placed;
+    const ValueWriter writer = WriterInto(*context_.decoding, files_.directory());
+    auto wrote = co_await PlaceValues(turn.run.variables, kCwd, PlaceInFiles::kLarge, writer, &placed);
+    value_files_ = std::move(placed.files);
+    if (!wrote) {
+      RemoveValues(files_.directory(), &value_files_);
+      co_return std::unexpected(std::move(wrote.error()));
+    }
+    cell.variables = std::move(placed.values);
+  }
   cell.packages = packages_;
   if (context_.starting != nullptr && context_.starting->waiting() > 0) cell.courtesy_ms = kBusyCourtesyMs;
   auto execution = std::make_unique<CellExecution>(cells_, runner, language == "python");
@@ -237,10 +254,11 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginProgram(
     if (!remembered) co_return std::unexpected(std::move(remembered.error()));
   }
   confine::EnvVars env = confine::GuestEnvVars(confine::JailEnvVars(plan), plan, spec_.policy);
-  if (!spec_.spaces.empty()) env.Set(run::kCallSocketVariable, jail::kCallSocket);
   // In a session other languages see what the session's own interpreters see.
   if (turn.run.as == RunAs::kCell) {
     for (const auto& [name, value] : env_) env.Set(name, value);
+  } else if (!spec_.spaces.empty()) {
+    confine::AddCalls(jail::kCallSocket, confine::kRunnersInside, &env);
   }
   if (CanAddPackages() || !packages_.empty()) ShowPackages(packages_, &env);
   if (turn.run.as == RunAs::kProgram) ShowNames(spec_.spaces, &env);
@@ -300,6 +318,8 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::ForkProgram(c
   program.argv = plan.commands.back().argv;
   program.env = env.variables();
   program.cwd = confine::DirectoryOf(turn.run, kCwd);
+  // A program changes no packages of its interpreter: it has pip.
+  std::ranges::remove_copy(spec_.spaces, std::back_inserter(program.spaces), run::kPackagesSpace);
   co_return StartForkedProgram({context_.loop, jail_->launch, jail_->cgroup, limit_plan_, !alone_}, std::move(start),
                                runner::EncodeProgram(program));
 }
@@ -328,6 +348,7 @@ async::Task<Result<run::StateReport>> SandboxGuest::AfterBlock(const run::RunFac
   if (block_language_.empty()) {
     if (!alone_) files_.RemoveCode();  // else it would be a change
   } else {
+    RemoveValues(files_.directory(), &value_files_);
     report = co_await AfterCell(facts);
   }
   Result<void> reported = {};

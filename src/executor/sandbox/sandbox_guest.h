@@ -43,6 +43,7 @@ class SandboxGuest : public run::Guest,
   const run::Traits& traits(std::string_view language) const override;
   const Isolation& isolation() const override { return isolation_; }
   std::string LanguageOf(const RunSpec& run, const Block& block) const override;
+  bool takes_values(std::string_view language) const override;
   async::Task<Result<std::unique_ptr<run::Execution>>> Begin(const run::BlockTurn& turn, run::StopToken stop) override;
   async::Task<Result<run::StateReport>> AfterBlock(const run::RunFacts& facts, run::EventSink& sink) override;
   async::Task<void> Close() override;
@@ -134,9 +135,10 @@ class SandboxGuest : public run::Guest,
   std::optional<RunnerCopy> checkpoint_;   // the automatic one
   std::string checkpoint_status_;          // what stands behind the next run
   std::map<std::string, RunnerCopy> named_;
-  std::string packages_;    // directory of the layer inside; empty: there is none
-  std::string arrived_;     // status of the last named checkpoint that was asked for
-  std::string asked_name_;  // of the checkpoint that was asked for last
+  std::vector<std::string> value_files_;  // of the block that is on
+  std::string packages_;                  // directory of the layer inside; empty: there is none
+  std::string arrived_;                   // status of the last named checkpoint that was asked for
+  std::string asked_name_;                // of the checkpoint that was asked for last
   // Of the block that is on: the language of its runner; empty: it is a program. And the state that its run began with.
   std::string block_language_;
   StateAfter found_ = StateAfter::kKept;

@@ -13,9 +13,18 @@ namespace {
 // A key that is missing here gives a client a session of another policy. It may be missing only if the guest cannot
 // notice it, or if sessions that have it are never made ahead of demand.
 TEST(PoolKeyTest, TellsSessionsOfDifferentPoliciesApart) {
-  const std::set<std::string_view> not_in_the_guest{"executor",           "environment", "deps",
-                                                    "allow_runtime_deps", "storage",     "idle_timeout",
-                                                    "max_lifetime",       "name",        "labels"};
+  const std::set<std::string_view> not_in_the_guest{"limits.calls",
+                                                    "limits.calls_at_once",
+                                                    "limits.call_size",
+                                                    "executor",
+                                                    "environment",
+                                                    "deps",
+                                                    "allow_runtime_deps",
+                                                    "storage",
+                                                    "idle_timeout",
+                                                    "max_lifetime",
+                                                    "name",
+                                                    "labels"};
   const std::set<std::string_view> never_interchangeable{"workdir", "mounts"};
   for (const policy::Key& key : policy::Keys()) {
     run::GuestSpec spec;

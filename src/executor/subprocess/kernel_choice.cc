@@ -95,6 +95,7 @@ async::Task<Result<KernelChoice>> ChooseKernel(confine::LaunchContext& context, 
   if (plan) choice.plan = std::move(*plan);
   choice.command.env = variables.Encode();
   choice.command.search_path = *variables.Find("PATH");
+  choice.variables = std::move(variables);
   co_return choice;
 }
 

@@ -8,10 +8,11 @@
 namespace cella::executor {
 
 struct KernelChoice {
-  KernelCommand command;  // without a working directory
-  language::Plan plan;    // of the session's Python, for what a jail must show
-  std::string language;   // as the language table names it; empty: unknown there
-  std::string python;     // the interpreter, where the kernel is our own ipykernel
+  KernelCommand command;       // without a working directory
+  confine::EnvVars variables;  // of the command
+  language::Plan plan;         // of the session's Python, for what a jail must show
+  std::string language;        // as the language table names it; empty: unknown there
+  std::string python;          // the interpreter, where the kernel is our own ipykernel
 };
 
 // kNotFound: there is no such kernel or interpreter. May ask programs about themselves, off the loop.

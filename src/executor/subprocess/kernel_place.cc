@@ -62,8 +62,9 @@ async::Task<Result<std::unique_ptr<KernelPlace>>> OpenTree(confine::LaunchContex
                                                       .isolation = {}});
 }
 
-async::Task<Result<std::unique_ptr<KernelPlace>>> OpenJail(confine::LaunchContext& context, const Policy& policy,
+async::Task<Result<std::unique_ptr<KernelPlace>>> OpenJail(confine::LaunchContext& context, const run::GuestSpec& guest,
                                                            const language::Plan& plan, confine::LimitPlan* limits) {
+  const Policy& policy = guest.policy;
   auto shareable = co_await confine::CheckHostShares(context, confine::SharesOf(policy, plan.visible));
   if (!shareable) co_return std::unexpected(std::move(shareable.error()));
   CO_TRY(confine::BuildIdentity identity, confine::ChooseIdentity(static_cast<uint32_t>(getpid())));
@@ -79,6 +80,7 @@ async::Task<Result<std::unique_ptr<KernelPlace>>> OpenJail(confine::LaunchContex
   builder.SetHostname("cella");
   CO_TRY_VOID(confine::DescribeRootTree(plan, policy, &builder));
   CO_TRY_VOID(confine::AddPolicyMounts(policy, &builder));
+  if (!guest.spaces.empty()) CO_TRY_VOID(builder.AddMount(context.runners, confine::kRunnersInside, 0));
   CO_TRY(os::Cgroup cgroup, context.MakeCgroup(limits->cgroup));
   CO_TRY(confine::Launch launch, context.TakeLaunch());
   CO_TRY_VOID(launch.Build(builder, cgroup));

@@ -9,6 +9,7 @@
 #include "language/plan.h"
 #include "os/cgroup.h"
 #include "os/directory.h"
+#include "run/executor.h"
 
 namespace cella::executor {
 
@@ -39,8 +40,9 @@ inline constexpr const char* kConnectionFile = "kernel.json";
 async::Task<Result<std::unique_ptr<KernelPlace>>> OpenTree(confine::LaunchContext& context,
                                                            const confine::LimitPlan& limits);
 
-// A jail that shows what `plan` needs. Fills in what the limits are enforced by.
-async::Task<Result<std::unique_ptr<KernelPlace>>> OpenJail(confine::LaunchContext& context, const Policy& policy,
+// A jail that shows what `plan` needs, and the runners' folder if processes of the kernel call the host. Fills in what
+// the limits are enforced by.
+async::Task<Result<std::unique_ptr<KernelPlace>>> OpenJail(confine::LaunchContext& context, const run::GuestSpec& guest,
                                                            const language::Plan& plan, confine::LimitPlan* limits);
 
 }  // namespace cella::executor

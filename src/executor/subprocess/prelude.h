@@ -40,4 +40,34 @@ _cella_prelude()
 del _cella_prelude
 )";
 
+// Of a session whose code may call the host: the built-in names of the namespaces. Formatted with the directory of the
+// runner's Python code and with the names, both as JSON.
+inline constexpr const char* kCallsPrelude = R"(
+def _cella_calls(directory, spaces):
+    import sys
+    sys.path.insert(0, directory)
+    try:
+        from cella_runner import calls
+        calls.install(spaces)
+    finally:
+        sys.path.remove(directory)
+_cella_calls({}, {})
+del _cella_calls
+)";
+
+// Assigns the values of a run. Formatted with a list of [name, kind, file], as JSON, which Python reads as well.
+inline constexpr const char* kValuesPrelude = R"(
+def _cella_values(values):
+    import json, os
+    for name, kind, file in values:
+        with open(file, "rb") as stream:
+            data = stream.read()
+        os.unlink(file)
+        globals()[name] = data if kind == "bytes" else data.decode() if kind == "text" else json.loads(data)
+try:
+    _cella_values({})
+finally:
+    del _cella_values
+)";
+
 }  // namespace cella::executor

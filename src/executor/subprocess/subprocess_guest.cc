@@ -12,7 +12,9 @@
 #include "executor/subprocess/kernel_execution.h"
 #include "executor/subprocess/kernel_messages.h"
 #include "executor/subprocess/prelude.h"
+#include "executor/values.h"
 #include "language/plan.h"
+#include "os/unix_listener.h"
 
 namespace cella::executor {
 namespace {
@@ -47,12 +49,29 @@ async::Task<Result<std::unique_ptr<run::Guest>>> SubprocessGuest::Open(
   if (!choice) co_return std::unexpected(std::move(choice.error()));
   guest->choice_ = std::move(*choice);
   if (!policy.jail) CO_TRY_VOID(guest->OpenWorkdir());
+  if (!guest->spec_.spaces.empty()) {
+    const std::string runners = policy.jail ? confine::kRunnersInside : context.runners;
+    confine::AddCalls(guest->CallSocketPath(), runners, &guest->choice_.variables);
+    guest->choice_.command.env = guest->choice_.variables.Encode();
+    guest->choice_.command.search_path = *guest->choice_.variables.Find("PATH");
+  }
   auto started = co_await guest->EnsureKernel(stop);
   if (!started) {
     co_await guest->Close();
     co_return std::unexpected(std::move(started.error()));
   }
   co_return std::unique_ptr<run::Guest>(std::move(guest));
+}
+
+// Without a jail the directory of the session is private to the user who runs cella.
+std::string SubprocessGuest::CallSocketPath() const {
+  return spec_.policy.jail ? jail::kCallSocket : scratch_.path() + "/calls";
+}
+
+async::Task<Result<UniqueFd>> SubprocessGuest::Listen() {
+  if (!place_->is_jail()) co_return os::ListenUnix(CallSocketPath(), run::kCallBacklog);
+  auto listener = co_await place_->launch.Listen();
+  co_return listener;
 }
 
 Status SubprocessGuest::OpenWorkdir() {
@@ -74,7 +93,7 @@ async::Task<Status> SubprocessGuest::EnsurePlace() {
   const Policy& policy = spec_.policy;
   Result<std::unique_ptr<KernelPlace>> place;
   if (policy.jail) {
-    place = co_await OpenJail(context_, policy, choice_.plan, &limits_);
+    place = co_await OpenJail(context_, spec_, choice_.plan, &limits_);
   } else {
     place = co_await OpenTree(context_, limits_);
   }
@@ -145,12 +164,47 @@ async::Task<Status> SubprocessGuest::EnsureKernel(run::StopToken stop) {
 // What an IPython kernel executes first, silently: the user's first cell is In[1].
 async::Task<Status> SubprocessGuest::Prepare() {
   if (kernel_->info().implementation != "ipython") co_return Status{};
-  Json content = {{"code", kPrelude},     {"silent", true},         {"store_history", false},
-                  {"allow_stdin", false}, {"stop_on_error", false}, {"user_expressions", Json::object()}};
-  auto reply = co_await kernel_->Query(Channel::kShell, "execute_request", jupyter::Dump(content),
-                                       async::Clock::now() + spec_.policy.startup_timeout);
+  std::string code = kPrelude;
+  if (!spec_.spaces.empty()) {
+    const std::string runners = spec_.policy.jail ? confine::kRunnersInside : context_.runners;
+    code += fmt::format(kCallsPrelude, jupyter::Dump(Json(runners + "/python")), jupyter::Dump(Json(spec_.spaces)));
+  }
+  auto ran = co_await RunQuietly(std::move(code), async::Clock::now() + spec_.policy.startup_timeout);
+  co_return ran;
+}
+
+// An Error also if the code raised.
+async::Task<Status> SubprocessGuest::RunQuietly(std::string code, async::TimePoint deadline) {
+  Json content = {{"code", std::move(code)}, {"silent", true},         {"store_history", false},
+                  {"allow_stdin", false},    {"stop_on_error", false}, {"user_expressions", Json::object()}};
+  auto reply = co_await kernel_->Query(Channel::kShell, "execute_request", jupyter::Dump(content), deadline);
   if (!reply) co_return std::unexpected(std::move(reply.error()));
+  const auto answer = jupyter::ParseObject(reply->content);
+  if (answer && jupyter::Text(*answer, "status") == "error") {
+    co_return Err(ErrorCode::kInvalid, "{}: {}", jupyter::Text(*answer, "ename"), jupyter::Text(*answer, "evalue"));
+  }
   co_return Status{};
+}
+
+bool SubprocessGuest::takes_values(std::string_view language) const {
+  return kernel_ && kernel_->info().implementation == "ipython" && CheckLanguage(std::string(language)).has_value();
+}
+
+// The values are in files, so that no size is too large for the kernel's messages.
+async::Task<Status> SubprocessGuest::AssignValues(const std::vector<Variable>& variables) {
+  PlacedValues placed;
+  const ValueWriter writer = WriterInto(*context_.decoding, files_->directory());
+  auto done = co_await PlaceValues(variables, choice_.command.cwd, PlaceInFiles::kAll, writer, &placed);
+  if (done) {
+    Json values = Json::array();
+    for (const runner::Value& value : placed.values) {
+      values.push_back({value.name, runner::WordOf(value.kind), value.file});
+    }
+    done =
+        co_await RunQuietly(fmt::format(kValuesPrelude, jupyter::Dump(values)), async::Clock::now() + kAnswerPatience);
+  }
+  RemoveValues(files_->directory(), &placed.files);
+  co_return done;
 }
 
 async::Task<void> SubprocessGuest::EndKernel() {
@@ -190,7 +244,12 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SubprocessGuest::Begin(cons
   reports_files_ = turn.run.list_files || !turn.run.out_dir.empty();
   Status ready;
   if (turn.first) ready = co_await files_->WriteInputs(turn.run.files);
-  if (ready && reports_files_) ready = co_await files_->Remember();
+  if (!ready) co_return std::unexpected(std::move(ready.error()));
+  if (turn.first && !turn.run.variables.empty()) {
+    auto assigned = co_await AssignValues(turn.run.variables);
+    if (!assigned) co_return std::unexpected(std::move(assigned.error()).WithContext("variables"));
+  }
+  if (reports_files_) ready = co_await files_->Remember();
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   auto execution = std::make_unique<KernelExecution>(context_.loop, *kernel_, *context_.planning, limits_);
   CO_TRY_VOID(execution->Begin(turn));

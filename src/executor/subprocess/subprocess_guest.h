@@ -14,7 +14,7 @@
 
 namespace cella::executor {
 
-class SubprocessGuest : public run::Guest, public run::Assistant, public run::Resettable {
+class SubprocessGuest : public run::Guest, public run::Assistant, public run::Resettable, public run::CallSocket {
  public:
   // Starts the kernel. What is referred to outlives the guest.
   static async::Task<Result<std::unique_ptr<run::Guest>>> Open(confine::LaunchContext& context, const LocalHost& host,
@@ -24,6 +24,7 @@ class SubprocessGuest : public run::Guest, public run::Assistant, public run::Re
 
   const run::Traits& traits(std::string_view language) const override;
   const Isolation& isolation() const override { return isolation_; }
+  bool takes_values(std::string_view language) const override;
   async::Task<Result<std::unique_ptr<run::Execution>>> Begin(const run::BlockTurn& turn, run::StopToken stop) override;
   async::Task<Result<run::StateReport>> AfterBlock(const run::RunFacts& facts, run::EventSink& sink) override;
   async::Task<void> Close() override;
@@ -34,6 +35,9 @@ class SubprocessGuest : public run::Guest, public run::Assistant, public run::Re
 
   run::Resettable* resettable() override { return this; }
   async::Task<Status> Reset() override;
+
+  run::CallSocket* call_socket() override { return this; }
+  async::Task<Result<UniqueFd>> Listen() override;
 
   const os::Directory* workspace() const override { return files_ ? &files_->directory() : nullptr; }
   std::optional<uint64_t> MemoryUsed() const override;
@@ -49,6 +53,9 @@ class SubprocessGuest : public run::Guest, public run::Assistant, public run::Re
   async::Task<Result<std::unique_ptr<KernelProcess>>> StartKernel(bool tcp, run::StopToken stop);
   async::Task<void> EndKernel();
   async::Task<Status> Prepare();
+  std::string CallSocketPath() const;
+  async::Task<Status> AssignValues(const std::vector<Variable>& variables);
+  async::Task<Status> RunQuietly(std::string code, async::TimePoint deadline);
   Status CheckLanguage(const std::string& asked) const;
 
   confine::LaunchContext& context_;

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 _CELLS = ("completion", "display", "errors", "input", "interrupt", "reset", "state", "value")
 # Before a session is open.
 _BEFORE: dict[str, tuple[str, ...]] = {
-    "sandbox": (*_CELLS, "checkpoints", "deps", "files", "jail"),
-    "local": ("files",),
-    "subprocess": (*_CELLS, "files"),
-    "container": _CELLS,
-    "inprocess": _CELLS,
+    "sandbox": (*_CELLS, "calls", "checkpoints", "deps", "files", "jail"),
+    "local": ("calls", "files"),
+    "subprocess": (*_CELLS, "calls", "files"),
+    "container": (*_CELLS, "calls"),
+    "inprocess": (*_CELLS, "calls"),
 }
 _ISOLATION: dict[str, tuple[str, ...]] = {
     "sandbox": ("process_isolation", "filesystem_isolation", "memory_limit", "cpu_limit"),

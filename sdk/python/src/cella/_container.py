@@ -44,6 +44,9 @@ class ContainerConfig(_Config):
     disk_limit: Optional[Size] = None
     output_limit: Optional[Size] = None
     open_files_limit: Optional[int] = None
+    calls_limit: Optional[int] = None  # calls of tools and the like, of one run
+    calls_at_once_limit: Optional[int] = None
+    call_size_limit: Optional[Size] = None  # arguments of a call, and its result
     idle_timeout: Optional[Duration] = None
     max_lifetime: Optional[Duration] = None
     best_effort: bool = False

@@ -86,6 +86,7 @@ timeout = "365d"
 cpu_time = "365d"
 output = "1g"
 open_files = 1048576
+calls = 1000000000
 idle_timeout = "365d"
 max_lifetime = "365d"
 [log]

@@ -24,6 +24,7 @@ def run_request(
     blocks: Optional[Sequence[Mapping[str, str]]],
     timeout: Union[float, str, None],
     stdin: Optional[str],
+    variables: Optional[Mapping[str, object]] = None,
 ) -> dict[str, Any]:
     if (code is None) == (blocks is None):
         raise ValueError("either code or blocks is needed")
@@ -31,4 +32,8 @@ def run_request(
     for key, value in (("language", language), ("timeout", timeout), ("stdin", stdin)):
         if value is not None:
             request[key] = value
+    if variables:
+        from cella._values import encode_all
+
+        request["variables"] = encode_all(variables)
     return request

@@ -77,6 +77,9 @@ class _Config:
         "output_limit": "limits.output",
         "cpu_time_limit": "limits.cpu_time",
         "open_files_limit": "limits.open_files",
+        "calls_limit": "limits.calls",
+        "calls_at_once_limit": "limits.calls_at_once",
+        "call_size_limit": "limits.call_size",
         "python_version": "python",
         "venv_dir": "venv",
         "work_dir": "workdir",
@@ -163,6 +166,9 @@ class SandboxConfig(_Config):
     disk_limit: Optional[Size] = None
     output_limit: Optional[Size] = None
     open_files_limit: Optional[int] = None
+    calls_limit: Optional[int] = None  # calls of tools and the like, of one run
+    calls_at_once_limit: Optional[int] = None
+    call_size_limit: Optional[Size] = None  # arguments of a call, and its result
     network_disabled: bool = True
     preload: tuple[str, ...] = ()
     deps: tuple[str, ...] = ()  # packages that session.deps.sync() installs
@@ -205,6 +211,9 @@ class LocalConfig(_Config):
     disk_limit: Optional[Size] = None
     output_limit: Optional[Size] = None
     open_files_limit: Optional[int] = None
+    calls_limit: Optional[int] = None  # calls of tools and the like, of one run
+    calls_at_once_limit: Optional[int] = None
+    call_size_limit: Optional[Size] = None  # arguments of a call, and its result
     env: dict[str, str] = field(default_factory=dict)
     work_dir: Optional[str] = None
     idle_timeout: Optional[Duration] = None
@@ -236,6 +245,9 @@ class SubprocessConfig(_Config):
     disk_limit: Optional[Size] = None
     output_limit: Optional[Size] = None
     open_files_limit: Optional[int] = None
+    calls_limit: Optional[int] = None  # calls of tools and the like, of one run
+    calls_at_once_limit: Optional[int] = None
+    call_size_limit: Optional[Size] = None  # arguments of a call, and its result
     env: dict[str, str] = field(default_factory=dict)
     work_dir: Optional[str] = None
     idle_timeout: Optional[Duration] = None

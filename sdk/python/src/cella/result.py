@@ -272,7 +272,7 @@ def _short(text: str) -> str:
 
 class Event:
     """One step of a run, numbered. `type` is one of started, stdout, stderr, display, value, error, input_request,
-    file, truncated, progress, finished; `document` has all of it."""
+    file, truncated, progress, tool, finished; `document` has all of it."""
 
     __slots__ = ("document",)
 

@@ -6,6 +6,8 @@ import json
 import time
 
 from cella._async.exchange import PATIENCE, Answer, Exchanges
+from cella._async.packages import PackageRequests
+from cella._async.packages import session_path as _session_path
 from cella._async.storage_routes import StorageRoutes
 from cella._http import header_line, quote, target
 from cella._log import tell
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
 
     from cella._async.channel import Channel
     from cella._private_server import PrivateServer
+    from cella._tools import Tool
+    from cella.result import Event
 
+    OnEvent = Callable[[Event], Awaitable[None]]
     Interrupted = Callable[[], Awaitable[None]]
     Document = dict[str, Any]
 
@@ -43,10 +48,6 @@ def started_server() -> PrivateServer:
     return private_server()
 
 
-def _session_path(session: str, *rest: str) -> str:
-    return "/".join(["/v1/sessions", quote(session), *map(quote, rest)])
-
-
 def _file_path(session: str, path: str) -> str:
     """Also as the code in a jail or container names it: /workspace/x."""
     if path.startswith("/") and not path.startswith("/workspace/"):
@@ -62,7 +63,7 @@ async def _whole(answer: Answer) -> bytes:
         answer.release()
 
 
-class Client(StorageRoutes):
+class Client(PackageRequests, StorageRoutes):
     """A server: the private one of this process, or `url` with its `token`. Safe for threads and several loops.
 
     Answers are the documents of the HTTP API. Dropping a wait for a run (a cancelled task) cancels the run.
@@ -233,6 +234,17 @@ class Client(StorageRoutes):
         """The WebSocket of a session."""
         return await self._exchanges.upgrade(_session_path(session, "channel"))
 
+    async def run_with_tools(
+        self, session: str, request: Mapping[str, Any], tools: Mapping[str, Tool], on_event: Optional[OnEvent]
+    ) -> Result:
+        """Runs code that calls functions of this process, and serves the calls."""
+        from cella._async.serving import run_with_tools
+
+        return await run_with_tools(self, session, request, tools, on_event)
+
+    async def put_value(self, session: str, name: str, kind: str, data: bytes) -> None:
+        await self._put(target(_session_path(session, "variables", name), {"kind": kind}), data)
+
     async def start_run(self, session: str, request: Mapping[str, Any]) -> str:
         """Starts a run that nobody has to wait for: its id."""
         answer = await self._ask("POST", _session_path(session, "runs"), {**request, "wait": False})
@@ -345,24 +357,6 @@ class Client(StorageRoutes):
 
     async def drop_checkpoint(self, session: str, name: str) -> None:
         await self._ask("DELETE", _session_path(session, "checkpoints", name))
-
-    # Packages
-
-    async def deps(self, session: str) -> Document:
-        answer: Document = await self._ask("GET", _session_path(session, "deps"))
-        return answer
-
-    async def add_deps(self, session: str, packages: list[str]) -> Document:
-        answer: Document = await self._ask("POST", _session_path(session, "deps"), {"packages": packages})
-        return answer
-
-    async def sync_deps(self, session: str) -> Document:
-        answer: Document = await self._ask("POST", _session_path(session, "deps", "sync"))
-        return answer
-
-    async def remove_dep(self, session: str, name: str) -> bool:
-        answer = await self._ask("DELETE", _session_path(session, "deps", name))
-        return bool(answer["removed"])
 
     # Files
 

@@ -9,8 +9,10 @@ if TYPE_CHECKING:
 
     from cella._async.channel import Channel
     from cella._async.exchange import Answer
-    from cella.result import Result
+    from cella._tools import Tool
+    from cella.result import Event, Result
 
+    OnEvent = Callable[[Event], Awaitable[None]]
     Interrupted = Callable[[], Awaitable[None]]
     Document = dict[str, Any]
 
@@ -47,6 +49,12 @@ if TYPE_CHECKING:
         ) -> Result: ...
 
         async def open_channel(self, session: str) -> Channel: ...
+
+        async def run_with_tools(
+            self, session: str, request: Mapping[str, Any], tools: Mapping[str, Tool], on_event: Optional[OnEvent]
+        ) -> Result: ...
+
+        async def put_value(self, session: str, name: str, kind: str, data: bytes) -> None: ...
 
         async def start_run(self, session: str, request: Mapping[str, Any]) -> str: ...
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Awaitable, Mapping, Sequence
 
 from cella._async.parts import Parts
+from cella._async.state import State
 from cella._capabilities import capabilities_of
 from cella._programs import check_platform
 from cella._run_request import run_request
@@ -39,7 +40,7 @@ else:
     OnInput = not_for_models(lambda: Callable[[str], Union[Awaitable[Optional[str]], Optional[str]]])
 
 
-class Session(Parts):
+class Session(Parts, State):
     """Runs code in one place, one run after the other, and keeps what it leaves behind.
 
     Without arguments: a jail of the private server, with the caller's own Python. `executor` says how it is confined,
@@ -216,14 +217,16 @@ class Session(Parts):
         blocks: Optional[Sequence[Mapping[str, str]]] = None,
         timeout: Union[float, str, None] = None,
         stdin: Optional[str] = None,
+        variables: Optional[Mapping[str, object]] = None,
         on_stdout: Optional[OnText] = None,
         on_stderr: Optional[OnText] = None,
         on_display: Optional[OnDisplay] = None,
         on_input: Optional[OnInput] = None,
         on_event: Optional[OnEvent] = None,
     ) -> Result:
-        """Runs code and waits for its Result. With callbacks, they are called as it happens."""
-        request = run_request(code, language, blocks, timeout, stdin)
+        """Runs code and waits for its Result. With callbacks, they are called as it happens. `variables`: text, bytes
+        and JSON values that the code finds under these names."""
+        request = run_request(code, language, blocks, timeout, stdin, variables)
         tell = None
         if on_stdout or on_stderr or on_display or on_input or on_event:
             from cella._async.callbacks import run_with_callbacks, teller
@@ -234,9 +237,7 @@ class Session(Parts):
                 return await run_with_callbacks(self, request, tell)
         client, session = await self.opened()
         if self._tools:
-            from cella._async.serving import run_with_tools
-
-            return await run_with_tools(client, session, request, self._tools, tell)
+            return await client.run_with_tools(session, request, self._tools, tell)
         return await client.run(session, request, self.interrupt_quietly)
 
     def stream(
@@ -248,11 +249,12 @@ class Session(Parts):
         timeout: Union[float, str, None] = None,
         stdin: Optional[str] = None,
         input: bool = False,
+        variables: Optional[Mapping[str, object]] = None,
     ) -> RunStream:
         """The events of a run as they come. With `input`, answer each `input_request` with the method `input`."""
         from cella._async.stream import RunStream
 
-        request = run_request(code, language, blocks, timeout, stdin)
+        request = run_request(code, language, blocks, timeout, stdin, variables)
         request["input"] = input
         return RunStream(self, request)
 
@@ -265,11 +267,12 @@ class Session(Parts):
         timeout: Union[float, str, None] = None,
         stdin: Optional[str] = None,
         input: bool = False,
+        variables: Optional[Mapping[str, object]] = None,
     ) -> Run:
         """Starts a run that lives on when nobody waits for it."""
         from cella._async.stream import Run
 
-        request = run_request(code, language, blocks, timeout, stdin)
+        request = run_request(code, language, blocks, timeout, stdin, variables)
         request["input"] = input
         client, session = await self.opened()
         return Run(client, session, await client.start_run(session, request))
@@ -329,30 +332,7 @@ class Session(Parts):
         register = registering(self._tools, name, description, timeout)
         return register if function is None else register(function)
 
-    # State
 
-    async def reset(self) -> None:
-        """Forgets all variables and ends all processes; files stay."""
-        client, session = await self.opened()
-        await client.reset(session)
-
-    async def checkpoint(self, name: str) -> None:
-        """Keeps the state under a name, to come back to."""
-        client, session = await self.opened()
-        await client.checkpoint(session, name)
-
-    async def rollback(self, name: str) -> None:
-        """Goes back to a named state. Files are not rolled back."""
-        client, session = await self.opened()
-        await client.rollback(session, name)
-
-    async def drop_checkpoint(self, name: str) -> None:
-        client, session = await self.opened()
-        await client.drop_checkpoint(session, name)
-
-    async def checkpoints(self) -> list[str]:
-        client, session = await self.opened()
-        return await client.checkpoints(session)
 
     # Names
 

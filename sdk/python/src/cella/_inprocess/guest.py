@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import threading
 import time
 from queue import Empty, SimpleQueue
@@ -13,6 +14,7 @@ from cella._inprocess.job import Job, cancelled, outcome_of, timed_out
 from cella._inprocess.record import Record
 from cella._inprocess.stopper import GRACE, STOPPER
 from cella._inprocess.world import World
+from cella._values import decode_all
 from cella.errors import InvalidRequest, NotFound, SessionClosed, Unsupported
 
 TYPE_CHECKING = False
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Callable, Optional, Union
 
+    from cella._inprocess.host_calls import HostCalls
     from cella._inprocess.record import Document
     from cella.config import InProcessConfig
 
@@ -27,6 +30,7 @@ _KEPT_RUNS = 64
 _POLL = 0.05
 _PYTHON = ("python", "python3", "py")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 _numbers = itertools.count(1)
 
 
@@ -84,7 +88,13 @@ class Guest:
 
     # Runs
 
-    def submit(self, request: Mapping[str, Any]) -> Record:
+    def submit(
+        self,
+        request: Mapping[str, Any],
+        values: Optional[Mapping[str, object]] = None,
+        host: Optional[HostCalls] = None,
+    ) -> Record:
+        """`values` become variables of the code, which may call `host`."""
         blocks = _blocks(request)
         duration = request.get("timeout")
         default = self.config.default_timeout
@@ -93,6 +103,12 @@ class Guest:
             raise SessionClosed("the session is closed: open a new one")
         record = Record(self.id, timeout)
         job = Job(self, record, blocks, request.get("stdin"), bool(request.get("input")))
+        job.values = {**decode_all(request.get("variables") or {}), **(values or {})}
+        for name in job.values:
+            if not _NAME.match(name):
+                text = f"variables: {name[:128]!r} is no name: letters, digits and '_', at most 128, not '__' in front"
+                raise InvalidRequest(400, "invalid", text)
+        job.host = host
         self._jobs[record.id] = job
         while len(self._jobs) > _KEPT_RUNS:
             oldest = next(iter(self._jobs))
@@ -176,6 +192,9 @@ class Guest:
             try:
                 try:
                     job.open = True
+                    if job.host is not None:
+                        world.lend(job.host)
+                    world.namespace.update(job.values)
                     job.outcome = world.run(job.record, job.blocks, self._cells, job.stdin, job.asks)
                 except KeyboardInterrupt:
                     pass

@@ -50,7 +50,7 @@ def mark_of_this_thread() -> Optional[Mark]:
     return getattr(_threads.get(get_ident()), _MARK, None)
 
 
-def set_mark(mark: Mark) -> None:
+def set_mark(mark: Optional[Mark]) -> None:
     setattr(threading.current_thread(), _MARK, mark)
 
 

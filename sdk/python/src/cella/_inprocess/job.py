@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Optional
 
     from cella._inprocess.guest import Guest
+    from cella._inprocess.host_calls import HostCalls
     from cella._inprocess.record import Document, Record
     from cella._inprocess.world import World
 
@@ -28,6 +29,8 @@ class Job:
         self.blocks = blocks
         self.stdin = stdin
         self.asks = asks
+        self.values: dict[str, object] = {}
+        self.host: Optional[HostCalls] = None
         self.world: Optional[World] = None
         self.ident = 0
         self.outcome: Optional[Document] = None

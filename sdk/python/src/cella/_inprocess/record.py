@@ -133,6 +133,12 @@ class Record:
         self._frames.append(("input_request", {"prompt": prompt, "password": password}))
         self._ring()
 
+    def tool(self, namespace: str, name: str, status: str, wall_ms: float) -> None:
+        """A call to the host has ended."""
+        event = {"namespace": namespace, "name": name, "status": status, "wall_ms": round(wall_ms, 3)}
+        self._frames.append(("tool", event))
+        self._ring()
+
     def finish(self, outcome: Document) -> None:
         """The last call: status, exit_code, error, state, cpu_ms and displays_dropped."""
         for stream in (1, 2):

@@ -26,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Optional
 
+    from cella._inprocess.host_calls import HostCalls
     from cella._inprocess.record import Document, Record
 
 _VALUE_LIMIT = 1 << 20
@@ -168,6 +169,10 @@ class World:
         from cella._guest.cella_runner.magics import Magics
 
         self._names.__dict__["__cella__"] = Magics(self)
+
+    def lend(self, host: HostCalls) -> None:
+        """Functions of the caller, from now on."""
+        host.install(self, self._names.__dict__)
 
     # A run
 

@@ -7,6 +7,8 @@ import json
 import time
 
 from cella._sync.exchange import PATIENCE, Answer, Exchanges
+from cella._sync.packages import PackageRequests
+from cella._sync.packages import session_path as _session_path
 from cella._sync.storage_routes import StorageRoutes
 from cella._http import header_line, quote, target
 from cella._log import tell
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
 
     from cella._sync.channel import Channel
     from cella._private_server import PrivateServer
+    from cella._tools import Tool
+    from cella.result import Event
 
+    OnEvent = Callable[[Event], None]
     Interrupted = Callable[[], None]
     Document = dict[str, Any]
 
@@ -44,10 +49,6 @@ def started_server() -> PrivateServer:
     return private_server()
 
 
-def _session_path(session: str, *rest: str) -> str:
-    return "/".join(["/v1/sessions", quote(session), *map(quote, rest)])
-
-
 def _file_path(session: str, path: str) -> str:
     """Also as the code in a jail or container names it: /workspace/x."""
     if path.startswith("/") and not path.startswith("/workspace/"):
@@ -63,7 +64,7 @@ def _whole(answer: Answer) -> bytes:
         answer.release()
 
 
-class Client(StorageRoutes):
+class Client(PackageRequests, StorageRoutes):
     """A server: the private one of this process, or `url` with its `token`. Safe for threads and several loops.
 
     Answers are the documents of the HTTP API. Dropping a wait for a run (a cancelled task) cancels the run.
@@ -234,6 +235,17 @@ class Client(StorageRoutes):
         """The WebSocket of a session."""
         return self._exchanges.upgrade(_session_path(session, "channel"))
 
+    def run_with_tools(
+        self, session: str, request: Mapping[str, Any], tools: Mapping[str, Tool], on_event: Optional[OnEvent]
+    ) -> Result:
+        """Runs code that calls functions of this process, and serves the calls."""
+        from cella._sync.serving import run_with_tools
+
+        return run_with_tools(self, session, request, tools, on_event)
+
+    def put_value(self, session: str, name: str, kind: str, data: bytes) -> None:
+        self._put(target(_session_path(session, "variables", name), {"kind": kind}), data)
+
     def start_run(self, session: str, request: Mapping[str, Any]) -> str:
         """Starts a run that nobody has to wait for: its id."""
         answer = self._ask("POST", _session_path(session, "runs"), {**request, "wait": False})
@@ -346,24 +358,6 @@ class Client(StorageRoutes):
 
     def drop_checkpoint(self, session: str, name: str) -> None:
         self._ask("DELETE", _session_path(session, "checkpoints", name))
-
-    # Packages
-
-    def deps(self, session: str) -> Document:
-        answer: Document = self._ask("GET", _session_path(session, "deps"))
-        return answer
-
-    def add_deps(self, session: str, packages: list[str]) -> Document:
-        answer: Document = self._ask("POST", _session_path(session, "deps"), {"packages": packages})
-        return answer
-
-    def sync_deps(self, session: str) -> Document:
-        answer: Document = self._ask("POST", _session_path(session, "deps", "sync"))
-        return answer
-
-    def remove_dep(self, session: str, name: str) -> bool:
-        answer = self._ask("DELETE", _session_path(session, "deps", name))
-        return bool(answer["removed"])
 
     # Files
 

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import json
+
 from cella._capabilities import inprocess_capabilities
 from cella._inprocess.guest import Guest
 from cella._inprocess.record import ISOLATION
+from cella._tools import refuse_own_session
 from cella._transport.blocking import INTERRUPTS, Bell, in_thread
-from cella.errors import Conflict, ForkedError, NotFound, Unsupported
-from cella.result import Result
+from cella._transport.blocking_calls import coroutine_runner
+from cella.errors import Conflict, ForkedError, NotFound, SessionClosed, Unsupported
+from cella.result import Event, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +23,10 @@ if TYPE_CHECKING:
     from cella._sync.client import Client
     from cella._sync.exchange import Answer
     from cella._inprocess.record import Record
+    from cella._tools import Tool
     from cella.config import InProcessConfig
 
+    OnEvent = Callable[[Event], None]
     Interrupted = Callable[[], None]
     Document = dict[str, Any]
 
@@ -178,7 +184,32 @@ class InProcess:
         return Result(record.result())
 
     def open_channel(self, session: str) -> Channel:
-        _refuse("no tools", "pass the function to the code as a variable")
+        _refuse("channel", "its tools are called directly")
+
+    def run_with_tools(
+        self, session: str, request: Mapping[str, Any], tools: Mapping[str, Tool], on_event: Optional[OnEvent]
+    ) -> Result:
+        from cella._inprocess.host_calls import HostCalls
+
+        refuse_own_session(session)
+        self.check_process()
+        record = self._open.submit(request, host=HostCalls(session, tools, coroutine_runner()))
+        if on_event is None:
+            self._wait(record, None)
+            return Result(record.result())
+        events = _Events(record, 0, lambda: self._open.cancel(record.id))
+        try:
+            for event in events.lines():
+                on_event(Event(event))
+        finally:
+            events.release()
+        return Result(record.result())
+
+    def put_value(self, session: str, name: str, kind: str, data: bytes) -> None:
+        value = data if kind == "bytes" else data.decode() if kind == "text" else json.loads(data)
+        self.check_process()
+        record = self._open.submit({"code": ""}, {name: value})
+        self._wait(record, None)
 
     def start_run(self, session: str, request: Mapping[str, Any]) -> str:
         return self._submit(request).id

@@ -10,8 +10,10 @@ if TYPE_CHECKING:
 
     from cella._sync.channel import Channel
     from cella._sync.exchange import Answer
-    from cella.result import Result
+    from cella._tools import Tool
+    from cella.result import Event, Result
 
+    OnEvent = Callable[[Event], None]
     Interrupted = Callable[[], None]
     Document = dict[str, Any]
 
@@ -48,6 +50,12 @@ if TYPE_CHECKING:
         ) -> Result: ...
 
         def open_channel(self, session: str) -> Channel: ...
+
+        def run_with_tools(
+            self, session: str, request: Mapping[str, Any], tools: Mapping[str, Tool], on_event: Optional[OnEvent]
+        ) -> Result: ...
+
+        def put_value(self, session: str, name: str, kind: str, data: bytes) -> None: ...
 
         def start_run(self, session: str, request: Mapping[str, Any]) -> str: ...
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from cella._tools import SERVED, BadArgument, message_of, refuse_own_session
-from cella._transport.blocking import INTERRUPTS, Crew, TookTooLong, perform
+from cella._transport.blocking import INTERRUPTS
+from cella._transport.blocking_calls import Crew, TookTooLong, perform
 from cella.errors import CellaError, ConnectionFailed, ProtocolError, api_error
 from cella.result import Event, Result
 

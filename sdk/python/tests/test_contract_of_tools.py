@@ -1,0 +1,144 @@
+"""The contract's cases about tools, in every executor whose Python has the name `tools`."""
+
+import asyncio
+import sys
+import threading
+import time
+
+import pytest
+
+import cella
+from conftest import REPOSITORY
+from contract_driver import AsyncConversation, Conversation, PackageDriver
+from support.needs import require
+from support.running import LONG
+
+sys.path.append(str(REPOSITORY / "tests" / "contract"))
+
+from drivers import CELLS
+from test_contract import CASES, take_step
+
+END = threading.Event()
+
+
+def lend(session):
+    """What the cases say of the functions."""
+
+    @session.tool
+    def add(a: int, b: int = 2) -> int:
+        """Adds two numbers."""
+        return a + b
+
+    @session.tool
+    def echo(value):
+        return value
+
+    @session.tool
+    async def later(value):
+        await asyncio.sleep(0.01)
+        return value
+
+    @session.tool
+    def fail(text: str):
+        raise KeyError(text)
+
+    @session.tool
+    def nan():
+        return float("nan")
+
+    @session.tool
+    def large(n: int) -> str:
+        return "x" * n
+
+    @session.tool(timeout=0.2)
+    def slow():
+        END.wait(20)
+
+    @session.tool
+    def hang():
+        # In the synchronous twin the thread that waits for the run serves the call, and cannot leave it.
+        for _ in range(200):
+            time.sleep(0.01)
+
+    @session.tool
+    def nested():
+        answer = session.run("1")
+        return asyncio.run(answer) if asyncio.iscoroutine(answer) else answer
+
+
+FIELDS = {
+    "sandbox": lambda: {"python_version": "/usr/bin/python3"},
+    "inprocess": dict,
+    "subprocess": lambda: {"python_version": require("jupyter")["JUPYTER_PYTHON"]},
+    "subprocess-jail": lambda: {"python_version": require("jupyter")["JUPYTER_PYTHON"], "jail": True},
+    "container": lambda: container_fields(require("docker")),
+}
+NEEDS = {"subprocess": "jupyter", "subprocess-jail": "jupyter", "container": "docker"}
+
+
+def container_fields(engine):
+    return {"engine": engine["DOCKER_HOST"], "image": engine["CELLA_TEST_IMAGE"], "auth_disabled": True}
+
+
+class ToolDriver(PackageDriver):
+    def __init__(self, twin, place, capabilities):
+        super().__init__(twin, place.partition("-")[0], capabilities)
+        self.name = f"{twin}-{place}"
+        self.place = place
+
+    def open(self, settings):
+        fields = FIELDS[self.place]()
+        made = cella_executor(self.executor, {**fields, **timeout_of(self.executor, settings)})
+        conversation = (AsyncConversation if self.twin == "async" else Conversation)(made)
+        lend(conversation._session)
+        return conversation
+
+
+def timeout_of(executor, settings):
+    if "timeout" not in settings:
+        return {}
+    return {"timeout" if executor == "container" else "default_timeout": settings["timeout"]}
+
+
+def cella_executor(name, fields):
+    kinds = {
+        "sandbox": cella.SandboxExecutor, "inprocess": cella.InProcessExecutor, "subprocess": cella.SubprocessExecutor,
+        "container": cella.ContainerExecutor,
+    }
+    return kinds[name](**fields)
+
+
+# Ten thousand calls are made where they are fast.
+DRIVERS = [
+    ToolDriver(twin, place, CELLS | {"tools"} | more)
+    for twin in ("async", "sync")
+    for place, more in (
+        ("sandbox", {"manycalls"}), ("inprocess", {"manycalls"}), ("subprocess", set()), ("subprocess-jail", set()),
+        ("container", set()),
+    )
+    if LONG or twin == "async" or place in ("sandbox", "inprocess")
+]
+TOOLS = [case for case in CASES if {"tools", "variables"} & set(case.needs)]
+PAIRS = [
+    pytest.param(
+        driver, case, id=f"{driver.name}-{case.name}",
+        marks=[pytest.mark.needs(NEEDS[driver.place])] if driver.place in NEEDS else [],
+    )
+    for driver in DRIVERS
+    for case in TOOLS
+    if set(case.needs) <= driver.capabilities
+]
+
+
+@pytest.mark.parametrize("driver, case", PAIRS)
+def test_contract_of_tools(driver, case):
+    session = driver.open(case.settings)
+    try:
+        assert session._session.supports("calls")
+        for number, step in enumerate(case.steps, 1):
+            wrong = take_step(session, step, True, False)
+            if wrong:
+                place = f"{case.origin}, step {number} ({step.name}):\n{step.code[:500]}\n\n"
+                pytest.fail(place + "\n".join(wrong), pytrace=False)
+    finally:
+        session.abandon()
