@@ -120,7 +120,12 @@ int ReplCommand(const ReplOptions& options) {
   installer::PackageService service(loop, {.state_dir = {}, .of_the_user = true, .rules = {}});
   auto packages = std::make_shared<installer::SessionPackages>(service, spec.policy, std::vector<std::string>{}, true);
   if (takes_packages) session_options.spaces[run::kPackagesSpace] = packages;
-  auto engine = engine::MakeEngine(loop, spec.executor, {.layers = service.layers(), .opened = used->opened});
+  engine::EngineOptions engine_options{.layers = service.layers(), .opened = used->opened};
+  if (spec.executor == ExecutorKind::kSubprocess) {
+    engine_options.opened.readable = service.ready();
+    engine_options.kernel_environments = &service;
+  }
+  auto engine = engine::MakeEngine(loop, spec.executor, std::move(engine_options));
   if (!engine) return Fail(engine.error());
   auto interactive = ParseInteractive(options, *policy, (*engine)->table);
   if (!interactive) return Fail(interactive.error());

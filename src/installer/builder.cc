@@ -205,6 +205,11 @@ async::Task<Status> Builder::CheckPreload(const Ready& ready, std::vector<std::s
 
 async::Task<Result<Ready>> Builder::Build(Request request, Progress progress, run::StopToken stop) {
   CO_TRY_VOID(settings_.rules.Check(request.packages));
+  auto built = co_await BuildOurs(std::move(request), std::move(progress), stop);
+  co_return built;
+}
+
+async::Task<Result<Ready>> Builder::BuildOurs(Request request, Progress progress, run::StopToken stop) {
   const std::string key = RequestKey(request);
   const std::string context = "cannot make an environment with " + NamesOf(request.packages);
   auto known = refresh_ ? std::nullopt : store_.FindLock(key, kLockAge);

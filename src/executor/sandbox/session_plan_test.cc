@@ -38,6 +38,7 @@ TEST(PlanKeyTest, ChangesWithWhatThePlanIsMadeOf) {
                                                "network",
                                                "kernel",
                                                "jail",
+                                               "system_packages",
                                                "startup_timeout",
                                                "container.image",
                                                "container.pull",

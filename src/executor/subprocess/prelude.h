@@ -40,4 +40,8 @@ _cella_prelude()
 del _cella_prelude
 )";
 
+inline constexpr const char* kValuesOfAssignments = R"(
+get_ipython().ast_node_interactivity = "last_expr_or_assign"
+)";
+
 }  // namespace cella::executor
