@@ -47,9 +47,9 @@ for _ in range(int(sys.argv[1])):
     subprocess.run([sys.executable, "-m", "venv", place + "/v"], check=True)
     modules = "%s/v/lib/python%d.%d/site-packages/all.pth" % ((place,) + sys.version_info[:2])
     with open(modules, "w") as file:
-        file.write("
-".join(path for path in sys.path if path.endswith("-packages")) + "
-")
+        for path in sys.path:
+            if path.endswith("-packages"):
+                print(path, file=file)
     manager = KernelManager()
     manager.kernel_spec.argv = [place + "/v/bin/python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     manager.start_kernel()
