@@ -302,6 +302,8 @@ uint64_t cella_event_dropped(const cella_event* event);
 const cella_bundle* cella_event_bundle(const cella_event* event);
 const char* cella_event_display_id(const cella_event* event);
 bool cella_event_display_update(const cella_event* event);
+/* It shows nothing: what the run displayed before is withdrawn. */
+bool cella_event_display_clear(const cella_event* event);
 bool cella_event_password(const cella_event* event);
 const cella_file* cella_event_file(const cella_event* event);
 const cella_outcome* cella_event_outcome(const cella_event* event);

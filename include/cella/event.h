@@ -41,6 +41,7 @@ struct DisplayEvent {
   MimeBundle bundle;
   std::string display_id;  // empty: none
   bool update = false;     // replaces the earlier display with that id
+  bool clear = false;      // shows nothing: what this run displayed before is withdrawn
 };
 
 struct ErrorEvent {

@@ -97,6 +97,7 @@ struct Policy {
   // Of the subprocess executor:
   std::string kernel;                  // the name of a kernelspec; empty: ipykernel of the Python
   bool jail = false;                   // the kernel runs in a jail
+  bool system_packages = false;        // its own environment shows the packages that the Python has
   bool values_of_assignments = false;  // a cell that ends with an assignment has its value
   std::chrono::nanoseconds startup_timeout{std::chrono::seconds(30)};
 };

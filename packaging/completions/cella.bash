@@ -48,6 +48,7 @@ _cella() {
         --mode) words='session command' ;;
         --network) words='none host bridge' ;;
         --checkpoint) words='auto always off' ;;
+        --value-of) words='last_expr last_expr_or_assign' ;;
         --workdir | --storage | --out | --venv | --rootfs | --images)
           compopt -o filenames
           mapfile -t COMPREPLY < <(compgen -d -- "$cur")
@@ -77,10 +78,10 @@ _cella() {
       fi
       local own='-c --code --file --out --events --summary'
       if [[ $command == repl ]]; then
-        own='--preload --checkpoint --idle-timeout --max-lifetime --images --no-history'
+        own='--preload --value-of --checkpoint --idle-timeout --max-lifetime --images --no-history'
       fi
       words=${words:-"--lang --executor --timeout --cpu-time --memory --cpus --pids --disk --open-files --output-limit
-        --network --env --pass-env --inherit-env --mount --workdir --storage --venv --python --kernel --jail --config --rootfs
+        --network --env --pass-env --inherit-env --mount --workdir --storage --venv --python --kernel --jail --system-packages --config --rootfs
         --with --requirements --environment --refresh --image --pull --mode --container-name --runtime --engine
         --best-effort --json --help $own"}
       ;;

@@ -1,9 +1,14 @@
 #include "cli/bench_jupyter.h"
 
+#include <algorithm>
+
 #include "cli/bench_script.h"
 
 namespace cella::cli {
 namespace {
+
+// Each takes seconds.
+constexpr int kVenvs = 3;
 
 // For each kernel: milliseconds to the first result, and of `x = 1` in it afterwards.
 constexpr const char* kScript = R"(
@@ -31,6 +36,33 @@ for _ in range(int(sys.argv[1])):
     print("again", again * 1e3, flush=True)
 )";
 
+// A virtual environment that sees the packages of this Python, and a kernel in it: milliseconds to the first result.
+constexpr const char* kVenvScript = R"(
+import os, shutil, site, subprocess, sys, tempfile, time
+from jupyter_client.manager import KernelManager
+
+for _ in range(int(sys.argv[1])):
+    place = tempfile.mkdtemp()
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "venv", place + "/v"], check=True)
+    modules = "%s/v/lib/python%d.%d/site-packages/all.pth" % ((place,) + sys.version_info[:2])
+    with open(modules, "w") as file:
+        for path in sys.path:
+            if path.endswith("-packages"):
+                print(path, file=file)
+    manager = KernelManager()
+    manager.kernel_spec.argv = [place + "/v/bin/python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    manager.start_kernel()
+    client = manager.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=60)
+    client.execute_interactive("1 + 1", output_hook=lambda message: None, timeout=60)
+    print("venv", (time.perf_counter() - start) * 1e3, flush=True)
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+    shutil.rmtree(place)
+)";
+
 }  // namespace
 
 std::vector<BenchRow> MeasureJupyter(const std::string& python, int kernels) {
@@ -47,7 +79,15 @@ std::vector<BenchRow> MeasureJupyter(const std::string& python, int kernels) {
   again.milliseconds = std::move((*samples)["again"]);
   value.milliseconds = std::move((*samples)["value"]);
   if (first.milliseconds.empty()) first.unavailable = again.unavailable = value.unavailable = "it printed no figures";
-  return {std::move(first), std::move(again), std::move(value)};
+  BenchRow venv{"ipykernel: new venv and kernel", "python -m venv, no isolation", {}, ""};
+  auto made = MeasureByScript(python, kVenvScript, {std::to_string(std::min(kernels, kVenvs))});
+  if (made) {
+    venv.milliseconds = std::move((*made)["venv"]);
+  } else {
+    venv.unavailable = made.error().message;
+  }
+  if (made && venv.milliseconds.empty()) venv.unavailable = "it printed no figures";
+  return {std::move(first), std::move(again), std::move(value), std::move(venv)};
 }
 
 }  // namespace cella::cli

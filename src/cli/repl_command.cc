@@ -123,7 +123,12 @@ int ReplCommand(const ReplOptions& options) {
   if (!requirements) return Fail(requirements.error());
   auto packages = std::make_shared<installer::SessionPackages>(service, spec.policy, std::move(*requirements), true);
   if (takes_packages) session_options.spaces[run::kPackagesSpace] = packages;
-  auto engine = engine::MakeEngine(loop, spec.executor, {.layers = service.layers(), .opened = used->opened});
+  engine::EngineOptions engine_options{.layers = service.layers(), .opened = used->opened};
+  if (spec.executor == ExecutorKind::kSubprocess) {
+    engine_options.opened.readable = service.ready();
+    engine_options.kernel_environments = &service;
+  }
+  auto engine = engine::MakeEngine(loop, spec.executor, std::move(engine_options));
   if (!engine) return Fail(engine.error());
   auto interactive = ParseInteractive(options, *policy, (*engine)->table);
   if (!interactive) return Fail(interactive.error());

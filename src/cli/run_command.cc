@@ -14,6 +14,7 @@
 #include "cli/run_notes.h"
 #include "cli/storage_use.h"
 #include "engine/engine.h"
+#include "installer/session_packages.h"
 #include "session/fold.h"
 #include "session/json.h"
 #include "session/rejected.h"
@@ -219,11 +220,18 @@ int RunCommand(const RunOptions& options) {
   run.rendering = options.json ? Rendering::kJson : options.events ? Rendering::kEvents : Rendering::kPlain;
   Result<std::unique_ptr<engine::Engine>> engine = nullptr;
   Result<UsedEnvironment> used = UsedEnvironment{};
+  std::optional<installer::PackageService> packages;  // outlives the engine's executor
   if (auto parsed = ParseRun(options)) {
     run = std::move(*parsed);
     used = PrepareEnvironment(loop, options, &run);
     if (used) {
-      engine = engine::MakeEngine(loop, run.spec.executor, {.opened = used->opened});
+      engine::EngineOptions engine_options{.opened = used->opened};
+      if (run.spec.executor == ExecutorKind::kSubprocess) {
+        packages.emplace(loop, installer::PackageService::Settings{.state_dir = {}, .of_the_user = true, .rules = {}});
+        engine_options.opened.readable = packages->ready();
+        engine_options.kernel_environments = &*packages;
+      }
+      engine = engine::MakeEngine(loop, run.spec.executor, std::move(engine_options));
     } else {
       engine = std::unexpected(std::move(used.error()));
     }
@@ -231,7 +239,12 @@ int RunCommand(const RunOptions& options) {
     engine = std::unexpected(std::move(parsed.error()));
   }
   Runner runner(loop, std::move(run));
-  return loop.Run(runner.Run(std::move(engine)));
+  auto main = [&]() -> async::Task<int> {
+    const int exit_code = co_await runner.Run(std::move(engine));
+    if (packages) co_await packages->Close();
+    co_return exit_code;
+  };
+  return loop.Run(main());
 }
 
 }  // namespace cella::cli

@@ -47,9 +47,10 @@ constexpr MakeExecutor kMakers[] = {
     [](confine::LaunchContext context, const EngineOptions&) -> std::unique_ptr<run::Executor> {
       return std::make_unique<executor::ContainerExecutor>(std::move(context));
     },
-    [](confine::LaunchContext context, const EngineOptions&) -> std::unique_ptr<run::Executor> {
+    [](confine::LaunchContext context, const EngineOptions& options) -> std::unique_ptr<run::Executor> {
       jupyter::KernelHost kernels = ObserveKernelHost(context.host.home);
-      return std::make_unique<executor::SubprocessExecutor>(std::move(context), ObserveLocalHost(), std::move(kernels));
+      return std::make_unique<executor::SubprocessExecutor>(std::move(context), ObserveLocalHost(), std::move(kernels),
+                                                            options.kernel_environments, options.pool.parked);
     },
 };
 static_assert(std::size(kMakers) == kExecutorCount);

@@ -10,6 +10,7 @@
 #include "confine/host_shares.h"
 #include "engine/installation.h"
 #include "executor/sandbox/pool_limits.h"
+#include "executor/subprocess/kernel_environments.h"
 #include "language/table.h"
 #include "os/cgroup.h"
 #include "run/executor.h"
@@ -28,6 +29,8 @@ struct EngineOptions {
   std::vector<confine::GuardedPath> guarded{};  // paths that no guest may have, besides GuardedPaths
   std::string layers{};                         // packages that sessions add (installer/session_layer.h)
   confine::OpenedPaths opened{};                // parts of the state that policies of the engine's own may show
+  // Where ipykernel comes from; outlives the engine. Null: only from the interpreters themselves.
+  executor::KernelEnvironments* kernel_environments = nullptr;
   // Of an application that we are a part of: its files are not found beside the program, and it is not moved.
   std::optional<Installation> installation{};
   os::Placement placement = os::Placement::kMayMove;

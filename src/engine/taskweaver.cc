@@ -16,6 +16,7 @@ constexpr const char* kImageKey = "execution_service.custom_image";
 
 void TaskWeaver::Apply(Policy* policy) const {
   policy->values_of_assignments = true;
+  policy->system_packages = true;
   if (image.empty()) return;
   policy->container.image = image;
   policy->container.pull = false;

@@ -274,6 +274,11 @@ async::Task<Result<Ready>> Builder::Build(Request request, Progress progress, ru
   co_return ready;
 }
 
+async::Task<Result<Ready>> Builder::BuildOurs(Request request, Progress progress, run::StopToken stop) {
+  auto ready = co_await BuildAt(std::move(request), std::move(progress), stop, {});
+  co_return ready;
+}
+
 async::Task<Result<Ready>> Builder::BuildAt(Request request, Progress progress, run::StopToken stop, Chain chain) {
   const std::string key = RequestKey(request);
   const std::string context = "cannot make an environment with " + NamesOf(request.packages);

@@ -52,6 +52,9 @@ class Builder {
 
   // The finished environment; from the store if it is there. The error names the packages.
   async::Task<Result<environment::Ready>> Build(environment::Request request, Progress progress, run::StopToken stop);
+  // The same for packages of ours, which the operator's rules do not concern.
+  async::Task<Result<environment::Ready>> BuildOurs(environment::Request request, Progress progress,
+                                                    run::StopToken stop);
   // From a lock that was made before.
   async::Task<Result<environment::Ready>> BuildLock(environment::BasePython python, std::string lock,
                                                     std::vector<std::string> requested, Progress progress,

@@ -14,6 +14,7 @@
 #include "cella/policy.h"
 #include "environment/allow_list.h"
 #include "environment/store.h"
+#include "executor/subprocess/kernel_environments.h"
 #include "installer/builder_home.h"
 #include "installer/session_layer.h"
 #include "language/code_trust.h"
@@ -31,7 +32,7 @@ inline Result<std::shared_ptr<void>> TakePermit(const Permit& permit) {
 }
 
 // Close it after the last session.
-class PackageService {
+class PackageService : public executor::KernelEnvironments {
  public:
   struct Settings {
     std::string state_dir;  // of the host
@@ -64,9 +65,14 @@ class PackageService {
   async::Task<Result<Builder*>> StartBuilder();
   // The interpreter that an environment rests on, from what a client wrote. Blocks while one is asked.
   Result<environment::BasePython> BaseFor(const std::string& python) const;
+  // An environment with ipykernel (kernel_environments.cc). Once no index could be reached, it is not asked for a
+  // minute.
+  async::Task<Result<executor::KernelEnvironment>> Find(executor::KernelPackages packages,
+                                                        run::StopToken stop) override;
   async::Task<void> Close();
 
  private:
+  Result<environment::Request> RequestOf(const executor::KernelPackages& packages) const;
   Result<LayerBase> BaseOf(const Policy& policy) const;
 
   async::Loop& loop_;
@@ -77,6 +83,9 @@ class PackageService {
   async::Gate starting_;
   async::BlockingPool pool_;
   std::unique_ptr<BuilderHome> home_;
+  std::optional<Error> unreachable_;  // why the last kernel environment that failed could not be built
+  std::string unreachable_key_;       // of its request
+  async::TimePoint asks_again_at_;
 };
 
 // Of one session. It serves the namespace `deps` to the guest (runners/README.md), and the layer to others.

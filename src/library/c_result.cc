@@ -192,6 +192,10 @@ bool cella_event_display_update(const cella_event* event) {
   const auto* display = As<DisplayEvent>(event);
   return display != nullptr && display->update;
 }
+bool cella_event_display_clear(const cella_event* event) {
+  const auto* display = As<DisplayEvent>(event);
+  return display != nullptr && display->clear;
+}
 bool cella_event_password(const cella_event* event) {
   const auto* request = As<InputRequestEvent>(event);
   return request != nullptr && request->password;

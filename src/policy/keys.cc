@@ -30,6 +30,8 @@ constexpr Executors kLayered = Only(ExecutorKind::kSandbox);
 // Whose processes can call the host.
 constexpr Executors kCalling =
     Only(ExecutorKind::kSandbox, ExecutorKind::kLocal, ExecutorKind::kSubprocess, ExecutorKind::kContainer);
+// Packages are added to their sessions.
+constexpr Executors kPackaged = Only(ExecutorKind::kSandbox, ExecutorKind::kSubprocess);
 constexpr Executors kUnconfined = Only(ExecutorKind::kLocal, ExecutorKind::kSubprocess);
 
 constexpr WordField kPull{
@@ -49,6 +51,15 @@ constexpr WordField kMode{[](const SessionSpec& spec) -> std::string_view {
                             return word == "command" || word == "session";
                           },
                           [] { return std::string_view("session, command"); }};
+
+constexpr WordField kValueOf{[](const SessionSpec& spec) -> std::string_view {
+                               return spec.policy.values_of_assignments ? "last_expr_or_assign" : "last_expr";
+                             },
+                             [](SessionSpec& spec, std::string_view word) {
+                               spec.policy.values_of_assignments = word == "last_expr_or_assign";
+                               return word == "last_expr" || word == "last_expr_or_assign";
+                             },
+                             [] { return std::string_view("last_expr, last_expr_or_assign"); }};
 
 constexpr Key kKeys[] = {
     {.name = "executor",
@@ -200,7 +211,7 @@ constexpr Key kKeys[] = {
      .help = "The session may add and remove packages, where the operator permits it.",
      .ask = Ask::kAllowed,
      .scope = Scope::kOutside,
-     .executors = kLayered,
+     .executors = kPackaged,
      .python = "allow_runtime_deps"},
 
     {.name = "storage",
@@ -230,6 +241,23 @@ constexpr Key kKeys[] = {
      .commands = Commands::kAll,
      .option = "--jail",
      .python = "jail"},
+    {.name = "system_packages",
+     .kind = Kind::kSwitch,
+     .field = CELLA_AT(policy.system_packages),
+     .help = "The session's own environment shows the packages that the Python has.",
+     .executors = kKernel,
+     .commands = Commands::kAll,
+     .option = "--system-packages",
+     .python = "system_packages"},
+    {.name = "value_of",
+     .kind = Kind::kWord,
+     .field = kValueOf,
+     .help = "What of a Python cell is its value: the last expression, or also what its last line assigns.",
+     .scope = Scope::kJail,
+     .executors = kConfined | kKernel,
+     .commands = Commands::kSessions,
+     .option = "--value-of",
+     .python = "value_of"},
     {.name = "startup_timeout",
      .kind = Kind::kDuration,
      .field = CELLA_AT(policy.startup_timeout),

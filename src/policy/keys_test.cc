@@ -43,9 +43,9 @@ size_t KeysBelow(std::string_view prefix) {
 TEST(PolicyKeysTest, EveryFieldHasARow) {
   EXPECT_EQ(MembersOf<Limits>(), KeysBelow("limits."));
   EXPECT_EQ(MembersOf<ContainerPolicy>(), KeysBelow("container."));
-  // Two of the members hold the keys below their names; the others, but for values_of_assignments, and those of
-  // SessionSpec, but for policy, are keys themselves.
-  EXPECT_EQ(MembersOf<Policy>() - 3 + MembersOf<SessionSpec>() - 1,
+  // Two of the members hold the keys below their names; the others, and those of SessionSpec, but for policy, are keys
+  // themselves.
+  EXPECT_EQ(MembersOf<Policy>() - 2 + MembersOf<SessionSpec>() - 1,
             Keys().size() - KeysBelow("limits.") - KeysBelow("container."));
 }
 

@@ -138,6 +138,12 @@ class Admission {
   // their way through the machine.
   Answer<std::string> AllowedPath(std::string_view key, const std::string& path) {
     if (config_.allow.whole_machine) {
+      // A kernel's environment is made when it is missing.
+      if (spec_.executor == ExecutorKind::kSubprocess && key == "venv") {
+        auto place = language::ResolveHostDirectoryForCreation(path, {});
+        if (place) return std::move(*place);
+        return Invalid(fmt::format("{}: {}", key, place.error().message));
+      }
       if (std::string real = language::RealPath(path); !real.empty()) return real;
       return Invalid(fmt::format("{}: '{}' does not exist", key, policy::Shown(path)));
     }
@@ -172,6 +178,11 @@ class Admission {
     Policy& policy = spec_.policy;
     const bool given_venv = Given("venv");
     if (given_venv) policy.python.clear();  // a default, which has nothing to do with this environment
+    if (spec_.executor == ExecutorKind::kSubprocess && !given_venv && !policy.venv.empty()) {
+      // Kernels have environments of their own: a default chooses the interpreter alone.
+      policy.python = policy.venv + "/bin/python";
+      policy.venv.clear();
+    }
     if (!Given("python")) return {};
     const std::string& python = request_.spec.policy.python;
     const bool is_path = !language::ParsePythonVersion(python);

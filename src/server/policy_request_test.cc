@@ -37,7 +37,7 @@ TEST(PolicyRequestTest, ReadsEveryKey) {
     "env": {"A": "1", "B": ""}, "mounts": [{"source": "/s", "target": "/t"}, {"source": "/s2", "target": "/t2", "mode": "rw"}],
     "checkpoint": "off", "best_effort": true, "deps": ["numpy>=2"], "allow_runtime_deps": false, "storage": "/data",
     "environment": "tools",
-    "kernel": "ir", "jail": true, "startup_timeout": "3s",
+    "kernel": "ir", "jail": true, "system_packages": true, "value_of": "last_expr_or_assign", "startup_timeout": "3s",
     "container": {"image": "an/image:1", "pull": "never", "mode": "command", "name": "n", "runtime": "runsc",
                   "engine": "unix:///e", "read_only": false, "bind_dir": "/b", "auth_token": "t",
                   "auth_disabled": true},
@@ -69,6 +69,7 @@ TEST(PolicyRequestTest, ReadsEveryKey) {
   EXPECT_FALSE(spec.runtime_deps);
   EXPECT_EQ(spec.policy.kernel, "ir");
   EXPECT_TRUE(spec.policy.jail);
+  EXPECT_TRUE(spec.policy.system_packages && spec.policy.values_of_assignments);
   EXPECT_EQ(spec.policy.startup_timeout, 3s);
   const ContainerPolicy& container = spec.policy.container;
   EXPECT_EQ(container.image, "an/image:1");

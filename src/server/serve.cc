@@ -266,6 +266,7 @@ class Serving {
       if (kind != ExecutorKind::kLocal) options.guest_writable = config_.allow.mounts;
       options.layers = packages_.layers();
       options.opened.readable = packages_.ready();
+      options.kernel_environments = &packages_;
       TRY(engines_.by_kind[IndexOf(kind)], engine::MakeEngine(loop_, kind, std::move(options)));
     }
     return {};

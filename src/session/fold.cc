@@ -64,6 +64,12 @@ struct Folder {
     AddOutput(std::move(value.bundle));
   }
   void operator()(DisplayEvent& display) const {
+    if (display.clear) {
+      result.outputs.clear();
+      shown.clear();
+      *output_bytes = 0;
+      return;
+    }
     if (display.update && !display.display_id.empty()) {
       // Every place where it was shown.
       for (const auto& [id, index] : shown) {

@@ -159,6 +159,7 @@ std::string EventEncoder::Encode(const Event& event) {
       json.update(ToJsonValue(value.bundle));
       json["display_id"] = value.display_id.empty() ? Json(nullptr) : Json(value.display_id);
       json["update"] = value.update;
+      if (value.clear) json["clear"] = true;
     } else if constexpr (std::is_same_v<T, ErrorEvent>) {
       json["type"] = "error";
       json.update(ToJsonValue(std::optional(value.error)));

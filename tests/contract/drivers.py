@@ -90,6 +90,8 @@ class KernelCommandLine(CommandLine):
     """The same with a Jupyter kernel."""
 
     needs = "jupyter"
+    # The ipykernel that the interpreter has, in an environment of the session's own.
+    more_flags = ("--system-packages",)
     rolls_back = False
     # What a real ipykernel does otherwise, in the order of the table in README.md.
     different = frozenset(
@@ -149,7 +151,7 @@ class JailedKernelCommandLine(KernelCommandLine):
     """The same in a jail."""
 
     label = "subprocess-jail"
-    more_flags = ("--jail",)
+    more_flags = ("--jail", "--system-packages")
 
 
 class _Conversation(Session):

@@ -14,7 +14,7 @@ BINARY = pathlib.Path(os.environ.get("CELLA_BIN") or REPOSITORY / "build/release
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 
 # Pages whose commands need a package index. (CMake finds the needs of this file by the marks below.)
-NEED_INDEX = {"environments.md"}
+NEED_INDEX = {"environments.md", "kernels.md"}
 
 # Their commands run with the active environment of the need.
 NEED_JUPYTER = {"kernels.md", "from-taskweaver.md"}

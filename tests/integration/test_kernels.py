@@ -33,7 +33,7 @@ def temporary(tmp_path):
 def kernel_session(temporary, open_session, python):
     def start(*flags, **options):
         options["with_env"] = {"TMPDIR": str(temporary), **options.get("with_env", {})}
-        return open_session("--executor", "subprocess", *flags, python=python, **options)
+        return open_session("--executor", "subprocess", "--system-packages", *flags, python=python, **options)
 
     return start
 
@@ -67,15 +67,16 @@ def test_state_value_output_error_and_display_come_from_a_real_ipykernel(session
 def test_isolation_names_the_interpreter_and_no_jail(session, python):
     isolation = session.run("1")["isolation"]
     assert (isolation["executor"], isolation["namespaces"], isolation["seccomp"]) == ("subprocess", [], False)
-    assert isolation["start"] == f"exec: ipykernel of '{python}'"
+    assert isolation["start"].startswith(f"exec: the ipykernel of '{python}' in a fresh environment of '/")
     assert isolation["limits"]["memory"]["by"] in ("cgroup", "rlimit+watchdog")
 
 
 def test_environment_variables_are_clean_and_path_begins_with_the_environment(session, python):
     seen = json.loads(session.run("import json, os; print(json.dumps(dict(os.environ)))")["stdout"])
-    assert seen["PATH"].startswith(os.path.dirname(python) + ":")
+    prefix = seen["VIRTUAL_ENV"]
+    assert seen["PATH"].startswith(f"{prefix}/bin:{os.path.dirname(python)}:")
     assert not {name for name in seen if name.startswith("CELLA")}
-    assert "which: " + session.run("!which pip")["stdout"].strip() == f"which: {os.path.dirname(python)}/pip"
+    assert "which: " + session.run("!which pip")["stdout"].strip() == f"which: {prefix}/bin/pip"
 
 
 def test_files_of_the_workspace_are_reported(session):
@@ -208,7 +209,7 @@ def test_many_displays_arrive_complete_and_in_order(session):
 
 
 def test_a_client_that_stalls_loses_nothing_and_costs_little_memory(cella, environment, python, temporary):
-    words = [str(cella.binary), "repl", "--json", "--executor", "subprocess", "--python", python]
+    words = [str(cella.binary), "repl", "--json", "--executor", "subprocess", "--system-packages", "--python", python]
     env = {**environment, "TMPDIR": str(temporary)}
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True) as process:
         code = "from IPython.display import display\nfor n in range(20000): display({'text/plain': str(n)}, raw=True)"
@@ -231,6 +232,51 @@ def test_a_client_that_stalls_loses_nothing_and_costs_little_memory(cella, envir
     assert memory < 150 << 20
 
 
+def test_clear_output_withdraws_displays(session):
+    code = "from IPython.display import display, clear_output\ndisplay(1); {}; display(2); print('kept')"
+    for clear in ("clear_output()", "clear_output(wait=True)"):
+        result = session.run(code.format(clear))
+        assert [output["mime"]["text/plain"] for output in result["outputs"]] == ["2"], clear
+        assert result["stdout"] == "kept\n"
+    waiting = session.run("display(1); clear_output(wait=True)")
+    assert [output["mime"]["text/plain"] for output in waiting["outputs"]] == ["1"]
+    assert session.run("display(3)")["outputs"][0]["mime"]["text/plain"] == "3"
+
+
+def test_value_of_an_assignment_is_one_where_it_is_asked_for(session, kernel_session):
+    assert session.run("x = 6 * 7")["value"] is None
+    asked = kernel_session("--value-of", "last_expr_or_assign")
+    assert asked.run("x = 6 * 7")["value"] == "42"
+    assert asked.run("x + 1")["value"] == "43"
+
+
+ATTACH = """
+import sys
+from jupyter_client import BlockingKernelClient
+client = BlockingKernelClient(connection_file=sys.argv[1])
+client.load_connection_file()
+client.start_channels()
+client.wait_for_ready(timeout=30)
+client.execute_interactive("print(shared + 1); shared = 1", timeout=30)
+"""
+
+
+def test_other_clients_use_the_connection_file(session, jailed, python):
+    session.run("shared = 41")
+    place = session.run("1")["isolation"]["connection_file"]
+    assert os.stat(place).st_mode & 0o777 == 0o600
+    attached = subprocess.run([python, "-c", ATTACH, place], capture_output=True, text=True, timeout=60)
+    assert attached.stdout == "42\n", attached.stderr
+    assert session.run("shared")["value"] == "1"
+    session.run("import os; os.kill(os.getpid(), 9)")
+    assert not os.path.exists(place)
+    again = session.run("1")["isolation"]["connection_file"]
+    assert again != place and os.path.exists(again)
+    session.close()
+    assert not os.path.exists(again)
+    assert "connection_file" not in jailed.run("1")["isolation"]
+
+
 def test_completion_and_inspection(session):
     session.run("temperature = 20")
     assert "temperature" in session.ask(op="complete", code="temper")["matches"]
@@ -239,7 +285,7 @@ def test_completion_and_inspection(session):
 
 
 def test_one_shot_run_prints_what_a_terminal_expects(cella, environment, python):
-    flags = ("--executor", "subprocess", "--python", python)
+    flags = ("--executor", "subprocess", "--system-packages", "--python", python)
     ended = cella("run", *flags, "-c", "print('hello'); 6 * 7", env=environment)
     assert (ended.exit_code, ended.stdout, ended.stderr) == (0, b"hello\n", b"")
     failed = cella("run", *flags, "-c", "1 / 0", env=environment)
@@ -250,7 +296,7 @@ def test_one_shot_run_prints_what_a_terminal_expects(cella, environment, python)
 
 def test_one_shot_run_answers_input_from_its_standard_input(cella, environment, python):
     code = "print(input('a '), input()); input()"
-    ended = cella("run", "-e", "subprocess", "--python", python, "-c", code, env=environment, input=b"one\ntwo\n")
+    ended = cella("run", "-e", "subprocess", "--system-packages", "--python", python, "-c", code, env=environment, input=b"one\ntwo\n")
     assert ended.exit_code == 1 and b"EOFError" in ended.stderr
     assert ended.stdout == b"a one two\n"
 
@@ -265,15 +311,6 @@ def test_kernel_that_knows_only_ports_is_started_with_them(kernel_session, pytho
     env = make_kernel(tmp_path / "share", "ports", argv=[python, str(script), "{connection_file}"])
     session = kernel_session("--kernel", "ports", with_env=env)
     assert session.run("6 * 7")["value"] == "42"
-
-
-def test_a_python_without_ipykernel_is_refused_with_the_command(cella, environment, tmp_path):
-    import venv
-
-    venv.create(tmp_path / "v", with_pip=False)
-    ended = cella("run", "-e", "subprocess", "--venv", tmp_path / "v", "-c", "1", env=environment)
-    assert ended.exit_code == 127
-    assert b"-m pip install ipykernel" in ended.stderr
 
 
 def test_unknown_kernel_names_the_installed_ones(cella, environment, python):

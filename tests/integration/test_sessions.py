@@ -492,3 +492,11 @@ def test_long_session_does_not_grow(open_session):
     # Less may well be there, where something took long to end before the first count.
     grown = lambda: any(now > then for now, then in zip(size(), before, strict=True))  # noqa: E731
     assert wait_until(lambda: not grown(), 10), f"before {before}, now {size()}"
+
+
+def test_value_of_an_assignment_is_one_where_it_is_asked_for(open_session):
+    assert open_session().run("x = 6 * 7")["value"] is None
+    asked = open_session("--value-of", "last_expr_or_assign")
+    assert asked.run("x = 6 * 7")["value"] == "42"
+    assert asked.run("import os; os.abort()")["state"] == "rolled_back"
+    assert asked.run("y = x + 1")["value"] == "43"

@@ -120,7 +120,6 @@ inline const char* FindUnavailable(const Policy& policy) {
   const ContainerPolicy& container = policy.container;
   const ContainerPolicy usual;
   if (policy.inherit_env) return "inherit_env";
-  if (policy.values_of_assignments) return "values_of_assignments";
   const bool plain = container.mode == usual.mode && container.engine.empty() && container.image.empty() &&
                      container.pull == usual.pull && container.name.empty() && container.runtime.empty() &&
                      container.auth_token.empty() && container.auth_disabled == usual.auth_disabled &&
@@ -151,6 +150,8 @@ inline Expected<std::string> ToDocument(const SessionOptions& options) {
   json.TextIfAny("venv", policy.venv);
   json.TextIfAny("python", policy.python);
   json.TextIfAny("kernel", policy.kernel);
+  if (policy.system_packages) json.Raw("system_packages", "true");
+  if (policy.values_of_assignments) json.Text("value_of", "last_expr_or_assign");
   if (policy.jail) json.Raw("jail", "true");
   if (policy.startup_timeout != Policy().startup_timeout) json.Time("startup_timeout", policy.startup_timeout);
   if (!options.preload.empty()) json.Raw("preload", ToJson(options.preload));

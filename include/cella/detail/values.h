@@ -121,7 +121,7 @@ inline Event ToEvent(const cella_event* from) {
     case CELLA_EVENT_VALUE: return ValueEvent{TextOf(cella_event_text, from), ToBundle(cella_event_bundle(from))};
     case CELLA_EVENT_DISPLAY:
       return DisplayEvent{ToBundle(cella_event_bundle(from)), ToText(cella_event_display_id(from)),
-                          cella_event_display_update(from)};
+                          cella_event_display_update(from), cella_event_display_clear(from)};
     case CELLA_EVENT_ERROR: return ErrorEvent{ToOutcome(cella_event_outcome(from)).error.value_or(RunError{})};
     case CELLA_EVENT_INPUT_REQUEST:
       return InputRequestEvent{TextOf(cella_event_text, from), cella_event_password(from)};

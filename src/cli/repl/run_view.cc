@@ -146,7 +146,7 @@ async::Task<bool> RunView::Emit(Event event) {
   if (auto* value = std::get_if<ValueEvent>(&event)) {
     co_await Show(value->bundle, value->text);
   } else if (auto* display = std::get_if<DisplayEvent>(&event)) {
-    co_await Show(display->bundle, "");
+    if (!display->clear) co_await Show(display->bundle, "");
   } else if (auto* error = std::get_if<ErrorEvent>(&event)) {
     const RunError& e = error->error;
     std::string text = e.traceback.empty() ? fmt::format("{}: {}", e.name, e.message) : e.traceback;

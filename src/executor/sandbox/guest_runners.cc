@@ -54,6 +54,7 @@ async::Task<Status> SandboxGuest::EnsureRunner(const std::string& language) {
   configuration.network = network;
   configuration.value_limit = kValueLimit;
   configuration.spaces = spec_.spaces;
+  configuration.assignments = spec_.policy.values_of_assignments;
   auto payload = runner::EncodeConfigure(configuration);
   auto sent = co_await runners_[language].channel.Send(context_.loop, payload, async::Clock::now() + kAnswerPatience);
   co_return sent;

@@ -48,6 +48,7 @@ TEST(PlanKeyTest, ChangesWithWhatThePlanIsMadeOf) {
                                                "network",
                                                "kernel",
                                                "jail",
+                                               "system_packages",
                                                "startup_timeout",
                                                "container.image",
                                                "container.pull",

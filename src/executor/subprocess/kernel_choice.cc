@@ -48,11 +48,12 @@ bool IsPythonProgram(std::string_view program) { return program == "python" || p
 
 async::Task<Result<KernelChoice>> ChooseKernel(confine::LaunchContext& context, const LocalHost& host,
                                                const jupyter::KernelHost& kernels, const Policy& policy,
-                                               const std::string& scratch) {
+                                               const std::vector<std::string>& bins, const std::string& scratch) {
   KernelChoice choice;
   std::optional<jupyter::Kernelspec> spec;
   const auto destination = policy.jail ? language::Destination::kJail : language::Destination::kHost;
   auto plan = co_await PlanPython(context, policy, destination, policy.jail ? "/tmp" : scratch);
+  if (plan) plan->path_dirs.insert(plan->path_dirs.end(), bins.begin(), bins.end());
   const std::string python = plan && plan->python ? plan->python->executable : "";
   const std::string prefix = python.empty() ? "" : std::filesystem::path(python).parent_path().parent_path().string();
   if (!policy.kernel.empty()) {
@@ -82,9 +83,6 @@ async::Task<Result<KernelChoice>> ChooseKernel(confine::LaunchContext& context, 
                            // standard library before the first completion (20 s on a busy machine).
                            "--IPythonKernel._execute_sleep=0", "--HistoryManager.enabled=False",
                            "--IPCompleter.use_jedi=False"};
-    if (policy.values_of_assignments) {
-      choice.command.argv.emplace_back("--InteractiveShell.ast_node_interactivity=last_expr_or_assign");
-    }
     choice.language = "python";
     choice.python = python;
   }

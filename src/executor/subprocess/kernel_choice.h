@@ -15,9 +15,10 @@ struct KernelChoice {
   std::string python;          // the interpreter, where the kernel is our own ipykernel
 };
 
-// kNotFound: there is no such kernel or interpreter. May ask programs about themselves, off the loop.
+// kNotFound: there is no such kernel or interpreter. `bins` come after the interpreter's directory on PATH. May ask
+// programs about themselves, off the loop.
 async::Task<Result<KernelChoice>> ChooseKernel(confine::LaunchContext& context, const LocalHost& host,
                                                const jupyter::KernelHost& kernels, const Policy& policy,
-                                               const std::string& scratch);
+                                               const std::vector<std::string>& bins, const std::string& scratch);
 
 }  // namespace cella::executor

@@ -96,6 +96,13 @@ async::Task<void> KernelExecution::TakeOutput(run::Output& out, int at_most) {
     if (message->type == "status" && jupyter::Text(*content, "execution_state") == "idle") idle_ = true;
     auto event = ToEvent(message->type, *content);
     if (!event) continue;
+    if (message->type == "clear_output" && jupyter::Flag(*content, "wait")) {
+      clears_next_ = true;
+      continue;
+    }
+    if (std::exchange(clears_next_, false) && message->type != "clear_output") {
+      out.Push(DisplayEvent{{}, "", false, true});
+    }
     if (auto* error = std::get_if<ErrorEvent>(&*event)) {
       if (error->error.name == "SystemExit") continue;
       error_ = error->error;

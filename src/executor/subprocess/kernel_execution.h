@@ -73,7 +73,8 @@ class KernelExecution : public run::Execution {
   std::string probe_;       // the later request
   async::TimePoint probe_at_ = async::TimePoint::max();
   async::TimePoint ended_by_ = async::TimePoint::max();
-  bool more_ = false;  // iopub may have more than was taken
+  bool clears_next_ = false;  // the next output withdraws the displays before it
+  bool more_ = false;         // iopub may have more than was taken
   bool interrupted_ = false, killed_ = false;
   jail::KillReason breach_ = jail::KillReason::kNone;
   bool breach_told_ = false;

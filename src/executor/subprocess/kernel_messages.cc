@@ -67,12 +67,13 @@ std::optional<Event> ToEvent(const std::string& type, const Json& content) {
     return OutputEvent{stream, Text(content, "text")};
   }
   if (type == "execute_result") {
-    return ValueEvent{Text(jupyter::Object(content, "data"), "text/plain"), ToBundle(content)};
+    return ValueEvent{StripAnsi(Text(jupyter::Object(content, "data"), "text/plain")), ToBundle(content)};
   }
   if (type == "display_data" || type == "update_display_data") {
     return DisplayEvent{ToBundle(content), Text(jupyter::Object(content, "transient"), "display_id"),
                         type == "update_display_data"};
   }
+  if (type == "clear_output") return DisplayEvent{{}, "", false, true};
   if (type == "error") return ErrorEvent{ToError(content)};
   return std::nullopt;
 }

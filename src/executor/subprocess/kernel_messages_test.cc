@@ -11,7 +11,8 @@ TEST(KernelMessagesTest, MakesEventsOfStreamsValuesDisplaysAndErrors) {
   auto stream = ToEvent("stream", Json{{"name", "stderr"}, {"text", "oops"}});
   ASSERT_TRUE(stream.has_value());
   EXPECT_EQ(std::get<OutputEvent>(*stream).stream, Stream::kStderr);
-  auto value = ToEvent("execute_result", Json{{"data", {{"text/plain", "42"}}}, {"metadata", {{"a", 1}}}});
+  auto value =
+      ToEvent("execute_result", Json{{"data", {{"text/plain", "\x1b[33m42\x1b[39m"}}}, {"metadata", {{"a", 1}}}});
   EXPECT_EQ(std::get<ValueEvent>(*value).text, "42");
   EXPECT_EQ(std::get<ValueEvent>(*value).bundle.metadata, R"({"a":1})");
   auto shown = ToEvent("update_display_data",
@@ -21,6 +22,8 @@ TEST(KernelMessagesTest, MakesEventsOfStreamsValuesDisplaysAndErrors) {
   EXPECT_EQ(std::get<DisplayEvent>(*shown).bundle.data[0].second, R"({"k":1})");
   auto error = ToEvent("error", Json{{"ename", "E"}, {"evalue", "v"}, {"traceback", {"\x1b[31mred\x1b[0m", "two"}}});
   EXPECT_EQ(std::get<ErrorEvent>(*error).error.traceback, "red\ntwo");
+  auto cleared = ToEvent("clear_output", Json{{"wait", false}});
+  EXPECT_TRUE(std::get<DisplayEvent>(*cleared).clear);
   EXPECT_FALSE(ToEvent("status", Json{{"execution_state", "idle"}}).has_value());
 }
 

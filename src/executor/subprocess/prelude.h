@@ -55,6 +55,10 @@ _cella_calls({}, {})
 del _cella_calls
 )";
 
+inline constexpr const char* kValuesOfAssignments = R"(
+get_ipython().ast_node_interactivity = "last_expr_or_assign"
+)";
+
 // Assigns the values of a run. Formatted with a list of [name, kind, file], as JSON, which Python reads as well.
 inline constexpr const char* kValuesPrelude = R"(
 def _cella_values(values):

@@ -6,8 +6,14 @@
 
 namespace cella::executor {
 
-SubprocessExecutor::SubprocessExecutor(confine::LaunchContext context, LocalHost local, jupyter::KernelHost kernels)
-    : context_(std::move(context)), local_(std::move(local)), kernels_(std::move(kernels)) {
+SubprocessExecutor::SubprocessExecutor(confine::LaunchContext context, LocalHost local, jupyter::KernelHost kernels,
+                                       KernelEnvironments* environments, size_t ahead)
+    : context_(std::move(context)),
+      local_(std::move(local)),
+      kernels_(std::move(kernels)),
+      environments_(environments),
+      pool_(context_.loop, ahead,
+            [this](run::GuestSpec spec, run::StopToken stop) { return Make(std::move(spec), std::move(stop)); }) {
   LocalScratch::Sweep(local_.tmpdir);
 }
 
@@ -22,10 +28,23 @@ async::Task<Result<std::unique_ptr<run::Guest>>> SubprocessExecutor::Open(run::G
     co_return Err(ErrorCode::kInvalid, "a kernel takes no arguments; use --executor sandbox or local");
   }
   CO_TRY_VOID(confine::CheckWorkdir(spec.policy.workdir));
+  if (auto ready = co_await pool_.Take(spec)) {
+    ready->Adopt(std::move(spec));
+    co_return std::unique_ptr<run::Guest>(std::move(ready));
+  }
+  auto made = co_await Make(std::move(spec), stop);
+  if (!made) co_return std::unexpected(std::move(made.error()));
+  co_return std::unique_ptr<run::Guest>(std::move(*made));
+}
+
+async::Task<Result<std::unique_ptr<SubprocessGuest>>> SubprocessExecutor::Make(run::GuestSpec spec,
+                                                                               run::StopToken stop) {
   CO_TRY(LocalScratch scratch, LocalScratch::Create(local_.tmpdir));
-  auto guest = co_await SubprocessGuest::Open(context_, local_, kernels_, tcp_kernels_, std::move(scratch),
-                                              std::move(spec), stop);
+  const SubprocessGuest::Host host{context_, local_, kernels_, environments_, tcp_kernels_};
+  auto guest = co_await SubprocessGuest::Open(host, std::move(scratch), std::move(spec), stop);
   co_return guest;
 }
+
+async::Task<void> SubprocessExecutor::Close() { return pool_.Close(); }
 
 }  // namespace cella::executor

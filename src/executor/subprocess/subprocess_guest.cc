@@ -26,28 +26,27 @@ using jupyter::Json;
 // The first completion of a session reads the modules that it knows.
 constexpr auto kAnswerPatience = 20s;
 
+constexpr const char* kConnectionDetail = "connection_file";
+
 // R shows values as displays.
 constexpr run::Traits kCellsWithoutValue{
     .state = true, .value = false, .errors = true, .display = true, .input = true, .interrupt = true};
 
 }  // namespace
 
-async::Task<Result<std::unique_ptr<run::Guest>>> SubprocessGuest::Open(
-    confine::LaunchContext& context, const LocalHost& host, const jupyter::KernelHost& kernels,
-    std::set<std::string>& tcp_kernels, LocalScratch scratch, run::GuestSpec spec, run::StopToken stop) {
-  std::unique_ptr<SubprocessGuest> guest(
-      new SubprocessGuest(context, tcp_kernels, std::move(scratch), std::move(spec)));
+async::Task<Result<std::unique_ptr<SubprocessGuest>>> SubprocessGuest::Open(Host host, LocalScratch scratch,
+                                                                            run::GuestSpec spec, run::StopToken stop) {
+  std::unique_ptr<SubprocessGuest> guest(new SubprocessGuest(host, std::move(scratch), std::move(spec)));
   const Policy& policy = guest->spec_.policy;
   const auto confinement = policy.jail ? confine::Confinement::kJail : confine::Confinement::kNone;
-  const auto machine = confine::ObserveMachine(context.cgroups, confinement, policy.workdir.empty());
+  const auto machine = confine::ObserveMachine(host.context.cgroups, confinement, policy.workdir.empty());
   CO_TRY(guest->limits_, confine::PlanSessionLimits(policy, machine));
   for (const char* name : {"/workspace", "/scratch", "/kernel"}) {
     const std::string path = guest->scratch_.path() + name;
     if (mkdir(path.c_str(), 0700) < 0) co_return SysErr(errno, "create '{}'", path);
   }
-  auto choice = co_await ChooseKernel(context, host, kernels, policy, guest->scratch_.path() + "/scratch");
-  if (!choice) co_return std::unexpected(std::move(choice.error()));
-  guest->choice_ = std::move(*choice);
+  auto chosen = co_await guest->Choose(stop);
+  if (!chosen) co_return std::unexpected(std::move(chosen.error()));
   if (!policy.jail) CO_TRY_VOID(guest->OpenWorkdir());
   if (!guest->spec_.spaces.empty()) {
     const std::string runners = policy.jail ? confine::kRunnersInside : context.runners;
@@ -60,7 +59,47 @@ async::Task<Result<std::unique_ptr<run::Guest>>> SubprocessGuest::Open(
     co_await guest->Close();
     co_return std::unexpected(std::move(started.error()));
   }
-  co_return std::unique_ptr<run::Guest>(std::move(guest));
+  co_return guest;
+}
+
+async::Task<bool> SubprocessGuest::IsReady() {
+  if (!kernel_) co_return false;
+  // The report of its end, if it ended.
+  co_await kernel_->Wait(async::Clock::now());
+  co_return !kernel_->ended();
+}
+
+async::Task<Status> SubprocessGuest::Choose(run::StopToken stop) {
+  Policy policy = spec_.policy;
+  if (policy.kernel.empty()) {
+    auto python = co_await ChooseSessionPython(context_, host_.environments, policy, scratch_.path() + "/venv", stop);
+    if (!python) co_return std::unexpected(std::move(python.error()));
+    python_ = std::move(*python);
+    policy.venv = python_.venv;
+    policy.python = python_.python;
+  }
+  auto choice =
+      co_await ChooseKernel(context_, host_.local, host_.kernels, policy, python_.bins, scratch_.path() + "/scratch");
+  if (!choice) co_return std::unexpected(std::move(choice.error()));
+  choice_ = std::move(*choice);
+  co_return Status{};
+}
+
+async::Task<Result<bool>> SubprocessGuest::AddKernelTo(const Error& failure, run::StopToken stop) {
+  if (choice_.python.empty() || failure.message.find("No module named ipykernel") == std::string::npos) co_return false;
+  const bool named = !spec_.policy.venv.empty() && python_.environment.empty() && !python_.fresh;
+  if (!named || !spec_.runtime_deps || host_.environments == nullptr) {
+    co_return Err(ErrorCode::kNotFound, "'{}' has no ipykernel: run '{} -m pip install ipykernel', or name a kernel",
+                  choice_.python, choice_.python);
+  }
+  auto added = co_await AddIpykernel(context_, *host_.environments, spec_.policy, stop);
+  if (!added) {
+    co_return std::unexpected(std::move(added.error())
+                                  .WithContext(fmt::format("'{}' has no ipykernel, and it cannot be "
+                                                           "installed",
+                                                           choice_.python)));
+  }
+  co_return true;
 }
 
 // Without a jail the directory of the session is private to the user who runs cella.
@@ -110,8 +149,8 @@ async::Task<Status> SubprocessGuest::EnsurePlace() {
     isolation_.unenforced = limits_.unenforced;
   }
   isolation_.executor = "subprocess";
-  isolation_.start = choice_.python.empty() ? fmt::format("exec: kernel '{}'", choice_.command.name)
-                                            : fmt::format("exec: ipykernel of '{}'", choice_.python);
+  isolation_.start =
+      choice_.python.empty() ? fmt::format("exec: kernel '{}'", choice_.command.name) : "exec: " + python_.description;
   co_return Status{};
 }
 
@@ -134,8 +173,19 @@ async::Task<Status> SubprocessGuest::EnsureKernel(run::StopToken stop) {
   co_await EndKernel();
   auto placed = co_await EnsurePlace();
   if (!placed) co_return placed;
-  bool tcp = tcp_kernels_.contains(spec_.policy.kernel);
+  bool tcp = host_.tcp_kernels.contains(spec_.policy.kernel);
   auto kernel = co_await StartKernel(tcp, stop);
+  if (!kernel) {
+    auto added = co_await AddKernelTo(kernel.error(), stop);
+    if (!added) co_return std::unexpected(std::move(added.error()));
+    if (*added) {
+      co_await EndKernel();
+      placed = co_await EnsurePlace();
+      if (!placed) co_return placed;
+      auto again = co_await StartKernel(tcp, stop);
+      kernel = std::move(again);
+    }
+  }
   // A kernelspec may know no sockets but ports.
   const bool retries = !kernel && !tcp && !spec_.policy.kernel.empty() && !spec_.policy.jail &&
                        kernel.error().code == ErrorCode::kUnsupported;
@@ -145,26 +195,25 @@ async::Task<Status> SubprocessGuest::EnsureKernel(run::StopToken stop) {
     if (!placed) co_return placed;
     auto again = co_await StartKernel(true, stop);
     if (again) {
-      tcp_kernels_.insert(spec_.policy.kernel);
+      host_.tcp_kernels.insert(spec_.policy.kernel);
       kernel = std::move(again);
     }
   }
-  if (!kernel) {
-    if (!choice_.python.empty() && kernel.error().message.find("No module named ipykernel") != std::string::npos) {
-      co_return Err(ErrorCode::kNotFound, "'{}' has no ipykernel: run '{} -m pip install ipykernel', or name a kernel",
-                    choice_.python, choice_.python);
-    }
-    co_return std::unexpected(std::move(kernel.error()));
-  }
+  if (!kernel) co_return std::unexpected(std::move(kernel.error()));
   kernel_ = std::move(*kernel);
+  if (!place_->is_jail()) isolation_.details[kConnectionDetail] = kernel_->connection_file();
   auto prepared = co_await Prepare();
   co_return prepared;
 }
 
 // What an IPython kernel executes first, silently: the user's first cell is In[1].
 async::Task<Status> SubprocessGuest::Prepare() {
-  if (kernel_->info().implementation != "ipython") co_return Status{};
-  std::string code = kPrelude;
+  const bool assignments = spec_.policy.values_of_assignments;
+  if (kernel_->info().implementation != "ipython") {
+    if (!assignments) co_return Status{};
+    co_return Err(ErrorCode::kUnsupported, "value_of: kernel '{}' has no values of assignments", choice_.command.name);
+  }
+  std::string code = std::string(kPrelude) + (assignments ? kValuesOfAssignments : "");
   if (!spec_.spaces.empty()) {
     const std::string runners = spec_.policy.jail ? confine::kRunnersInside : context_.runners;
     code += fmt::format(kCallsPrelude, jupyter::Dump(Json(runners + "/python")), jupyter::Dump(Json(spec_.spaces)));
@@ -210,6 +259,11 @@ async::Task<Status> SubprocessGuest::AssignValues(const std::vector<Variable>& v
 async::Task<void> SubprocessGuest::EndKernel() {
   if (kernel_) co_await kernel_->End();
   kernel_.reset();
+  // A run reports it before the next kernel has started.
+  if (isolation_.details.contains(kConnectionDetail)) {
+    isolation_.details[kConnectionDetail] =
+        fmt::format("{}/kernel/{}/{}", scratch_.path(), starts_ + 1, kConnectionFile);
+  }
   if (place_ && !place_->is_jail()) {
     co_await place_->launch.End();
     place_.reset();

@@ -10,17 +10,27 @@
 #include "executor/local/scratch.h"
 #include "executor/subprocess/kernel_choice.h"
 #include "executor/subprocess/kernel_process.h"
+#include "executor/subprocess/session_python.h"
 #include "run/executor.h"
 
 namespace cella::executor {
 
 class SubprocessGuest : public run::Guest, public run::Assistant, public run::Resettable, public run::CallSocket {
  public:
+  // What the guests of an executor share.
+  struct Host {
+    confine::LaunchContext& context;
+    const LocalHost& local;
+    const jupyter::KernelHost& kernels;
+    KernelEnvironments* environments;    // null: none are built
+    std::set<std::string>& tcp_kernels;  // kernelspecs that started only with ports
+  };
   // Starts the kernel. What is referred to outlives the guest.
-  static async::Task<Result<std::unique_ptr<run::Guest>>> Open(confine::LaunchContext& context, const LocalHost& host,
-                                                               const jupyter::KernelHost& kernels,
-                                                               std::set<std::string>& tcp_kernels, LocalScratch scratch,
-                                                               run::GuestSpec spec, run::StopToken stop);
+  static async::Task<Result<std::unique_ptr<SubprocessGuest>>> Open(Host host, LocalScratch scratch,
+                                                                    run::GuestSpec spec, run::StopToken stop);
+  // One that was made ahead: whether its kernel still waits, and for whom it is then.
+  async::Task<bool> IsReady();
+  void Adopt(run::GuestSpec spec) { spec_ = std::move(spec); }
 
   const run::Traits& traits(std::string_view language) const override;
   const Isolation& isolation() const override { return isolation_; }
@@ -43,10 +53,10 @@ class SubprocessGuest : public run::Guest, public run::Assistant, public run::Re
   std::optional<uint64_t> MemoryUsed() const override;
 
  private:
-  SubprocessGuest(confine::LaunchContext& context, std::set<std::string>& tcp_kernels, LocalScratch scratch,
-                  run::GuestSpec spec)
-      : context_(context), tcp_kernels_(tcp_kernels), scratch_(std::move(scratch)), spec_(std::move(spec)) {}
+  SubprocessGuest(Host host, LocalScratch scratch, run::GuestSpec spec)
+      : host_(host), context_(host.context), scratch_(std::move(scratch)), spec_(std::move(spec)) {}
 
+  async::Task<Status> Choose(run::StopToken stop);
   Status OpenWorkdir();
   async::Task<Status> EnsurePlace();
   async::Task<Status> EnsureKernel(run::StopToken stop);
@@ -58,13 +68,17 @@ class SubprocessGuest : public run::Guest, public run::Assistant, public run::Re
   async::Task<Status> RunQuietly(std::string code, async::TimePoint deadline);
   Status CheckLanguage(const std::string& asked) const;
 
+  // In the environment that the policy names; false: that is not what is missing.
+  async::Task<Result<bool>> AddKernelTo(const Error& failure, run::StopToken stop);
+
+  const Host host_;
   confine::LaunchContext& context_;
-  std::set<std::string>& tcp_kernels_;  // kernelspecs that started only with ports
   LocalScratch scratch_;
   run::GuestSpec spec_;
   confine::LimitPlan limits_;
   std::optional<confine::Workspace> files_;
   Isolation isolation_;
+  SessionPython python_;  // of a session without a kernelspec
   KernelChoice choice_;
   std::unique_ptr<KernelPlace> place_;
   std::unique_ptr<KernelProcess> kernel_;

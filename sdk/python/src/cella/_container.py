@@ -39,6 +39,7 @@ class ContainerConfig(_Config):
     bind_dir: Optional[str] = None  # work_dir as the engine's machine names it
     mounts: tuple[Mount, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
+    value_of: Optional[str] = None  # "last_expr", or "last_expr_or_assign": also what the last line assigns
     cpu_time_limit: Optional[Duration] = None
     pids_limit: Optional[int] = None
     disk_limit: Optional[Size] = None

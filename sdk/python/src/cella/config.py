@@ -142,8 +142,13 @@ class _Config:
             group = document.setdefault(above[0], {}) if above else document
             group[word] = list(value) if isinstance(value, tuple) else value
         if local and os.path.isabs(document.get("python", "")):
-            document.update(_interpreter(document.pop("python")))
+            document.update(self._named(document.pop("python")))
         return document
+
+    @staticmethod
+    def _named(python: str) -> dict[str, str]:
+        """The server's words for an interpreter by its path."""
+        return _interpreter(python)
 
 
 @dataclass(frozen=True)
@@ -179,6 +184,7 @@ class SandboxConfig(_Config):
     work_dir: Optional[str] = None
     rootfs: Optional[str] = None
     checkpoint: Optional[str] = None  # "auto", "always", "off"
+    value_of: Optional[str] = None  # "last_expr", or "last_expr_or_assign": also what the last line assigns
     idle_timeout: Optional[Duration] = None
     max_lifetime: Optional[Duration] = None
     best_effort: bool = False
@@ -226,18 +232,22 @@ class LocalConfig(_Config):
 
 @dataclass(frozen=True)
 class SubprocessConfig(_Config):
-    """A Jupyter kernel of its own for each session, with limits and a real kill: ipykernel of the named Python, else of
-    the caller's, or any installed kernel by its name. It has the caller's files and network unless `jail` is set."""
+    """A Jupyter kernel of its own for each session, with limits and a real kill: ipykernel in a fresh virtual
+    environment of the named Python, else of the caller's, or any installed kernel by its name. It has the caller's
+    files and network unless `jail` is set."""
 
     executor: ClassVar[str] = "subprocess"
 
     python_version: Optional[str] = None  # "3.12", or the path of an interpreter
     default_timeout: Optional[Duration] = 120.0
-    venv_dir: Optional[str] = None
+    allow_runtime_deps: Optional[bool] = None  # whether packages may be added to the session or to venv_dir
+    venv_dir: Optional[str] = None  # a virtual environment that is kept; made with ipykernel when it is missing
     environment: Union[str, Environment, None] = None  # the name of one, or what it is made from
     startup_timeout: Optional[Duration] = 30.0
     kernel: Optional[str] = None
     jail: bool = False
+    system_packages: bool = False  # the fresh environment shows the packages that the Python has
+    value_of: Optional[str] = None  # "last_expr", or "last_expr_or_assign": also what the last line assigns
     memory_limit: Optional[Size] = None
     cpu_quota: Optional[float] = None
     cpu_time_limit: Optional[Duration] = None
@@ -256,6 +266,11 @@ class SubprocessConfig(_Config):
 
     def __post_init__(self) -> None:
         _settle(self)
+
+    @staticmethod
+    def _named(python: str) -> dict[str, str]:
+        """Also of a virtual environment: it chooses the interpreter, and not the packages."""
+        return {"python": os.path.abspath(python)}
 
 
 @dataclass(frozen=True)

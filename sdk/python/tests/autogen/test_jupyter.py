@@ -65,6 +65,17 @@ def test_tracebacks_are_equal() -> None:
     assert traceback(JupyterCodeExecutor) == traceback(AutoGensOwn)
 
 
+@pytest.mark.parametrize("clear", ["clear_output()", "clear_output(wait=True)"])
+def test_cleared_output_is_gone(kind: Any, clear: str, tmp_path: pathlib.Path) -> None:
+    code = (
+        "from IPython.display import clear_output, display\n"
+        f"print('gone'); display({{'image/png': '{PNG}', 'text/plain': 'an image'}}, raw=True)\n"
+        f"{clear}; print('kept')"
+    )
+    result = run(kind, code, output_dir=tmp_path / "out")
+    assert (result.output.strip(), result.output_files) == ("kept", [])
+
+
 def test_images_and_pages_become_files(kind: Any, tmp_path: pathlib.Path) -> None:
     code = (
         "from IPython.display import display\n"

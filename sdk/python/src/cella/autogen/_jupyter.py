@@ -105,8 +105,12 @@ class JupyterCodeExecutor(CodeExecutor, Component[JupyterCodeExecutorConfig]):
         from cella._async.session import Session
 
         own = self._kernel_name in _OWN_KERNELS
+        in_venv = sys.prefix != sys.base_prefix
         config = SubprocessConfig(
-            python_version=sys.executable,
+            python_version=None if in_venv else sys.executable,
+            venv_dir=sys.prefix if in_venv else None,
+            allow_runtime_deps=False,
+            system_packages=True,
             kernel=None if own else self._kernel_name,
             default_timeout=None,
             work_dir=os.getcwd(),
@@ -184,7 +188,12 @@ class JupyterCodeExecutor(CodeExecutor, Component[JupyterCodeExecutorConfig]):
                     writing = event.type
                     continue
                 writing = ""
-                if event.type == "error":
+                if event.document.get("clear"):
+                    outputs = []
+                    for path in files:
+                        path.unlink(missing_ok=True)
+                    files = []
+                elif event.type == "error":
                     outputs.append(str(event.document.get("traceback") or ""))
                 elif event.type in ("display", "value"):
                     self._take(event.document.get("mime") or {}, outputs, files)

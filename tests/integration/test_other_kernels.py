@@ -1,0 +1,113 @@
+"""Kernels of other languages: what does not depend on the language works with every kernel."""
+
+import dataclasses
+import json
+import os
+
+import pytest
+from support.needs import require
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """The same acts in the kernel's own language."""
+
+    name: str
+    need: str
+    place: str  # the setting of the need that is the JUPYTER_PATH
+    aliases: tuple  # of the language
+    assign: str = "x = 41"
+    add: str = "x + 1"
+    output: str = ""
+    error: str = ""  # name boom
+    endless: str = ""
+    die: str = ""
+    write: str = ""  # the file made.txt
+
+
+KERNELS = [
+    Kernel(
+        name="deno", need="deno", place="DENO_KERNELS", aliases=("typescript",), assign="let x = 41;", add="x + 1",
+        output="console.log('out'); console.error('err')", error="throw new Error('boom')",
+        endless="await new Promise(() => setInterval(() => 0, 50))", die="Deno.kill(Deno.pid, 'SIGKILL')",
+        write="Deno.writeTextFileSync('made.txt', 'x')",
+    ),
+]
+
+
+@pytest.fixture(params=[pytest.param(k, id=k.name, marks=pytest.mark.needs(k.need)) for k in KERNELS])
+def kernel(request):
+    return request.param
+
+
+@pytest.fixture
+def temporary(tmp_path):
+    """A temporary directory of its own, in which nothing of Cella may stay."""
+    directory = tmp_path / "t"
+    directory.mkdir()
+    yield directory
+    assert [name for name in os.listdir(directory) if name.startswith("cella")] == []
+
+
+@pytest.fixture
+def session(kernel, temporary, open_session):
+    env = {"JUPYTER_PATH": require(kernel.need)[kernel.place], "TMPDIR": str(temporary)}
+    return open_session("--executor", "subprocess", "--kernel", kernel.name, "--memory", "4g", with_env=env)
+
+
+def run(session, code, **options):
+    return session.run(code, language="", **options)
+
+
+def answer(session, code):
+    result = run(session, code)
+    assert result["status"] == "ok" and result["value"] is not None, result
+    return result["value"]
+
+
+def test_state_value_and_output(session, kernel):
+    assert run(session, kernel.assign)["status"] == "ok"
+    assert answer(session, kernel.add) == "42"
+    printed = run(session, kernel.output)
+    assert (printed["stdout"], printed["stderr"]) == ("out\n", "err\n")
+
+
+def test_error_is_reported_and_keeps_the_state(session, kernel):
+    run(session, kernel.assign)
+    failed = run(session, kernel.error)
+    assert (failed["status"], failed["exit_code"], failed["state"]) == ("error", 1, "kept")
+    assert "boom" in failed["error"]["message"] + failed["error"]["traceback"]
+    assert "\x1b" not in failed["error"]["traceback"]
+    # Deno does not send the value of every cell that follows an error.
+    assert run(session, kernel.add)["status"] == "ok"
+
+
+def test_time_limit_ends_the_run_and_the_session_goes_on(session, kernel):
+    ended = run(session, kernel.endless, timeout=1)
+    assert (ended["status"], ended["exit_code"]) == ("timeout", 124)
+    assert ended["state"] in ("kept", "lost")
+    run(session, kernel.assign)
+    assert answer(session, kernel.add) == "42"
+
+
+def test_kernel_that_dies_is_an_answer_and_a_fresh_one_follows(session, kernel):
+    run(session, kernel.assign)
+    died = run(session, kernel.die)
+    assert (died["status"], died["state"], died["signal"]) == ("crashed", "lost", 9)
+    assert run(session, kernel.add)["status"] == "error"
+
+
+def test_files_of_the_workspace_are_reported(session, kernel):
+    assert [file["path"] for file in run(session, kernel.write)["files"]] == ["made.txt"]
+
+
+def test_block_in_another_language_is_rejected(session, kernel):
+    refused = session.run("x", language="ruby")
+    assert refused["status"] == "rejected" and kernel.name in refused["error"]["message"]
+
+
+def test_kernel_that_needs_ports_is_refused_in_a_jail(cella, environment, kernel):
+    env = {**environment, "JUPYTER_PATH": require(kernel.need)[kernel.place]}
+    ended = cella("run", "-e", "subprocess", "--jail", "--kernel", kernel.name, "--json", "-c", "1", env=env)
+    assert ended.exit_code in (126, 127)
+    assert json.loads(ended.stdout)["error"]["message"]
