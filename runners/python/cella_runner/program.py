@@ -51,20 +51,10 @@ def run(session, frame):
     namespace = _main_module(path)
     if interrupted:
         os.kill(os.getpid(), _signal.SIGINT)
-    _install_names()
     _hide_frames()
     status, by_interrupt = _execute(path, namespace)
     del namespace
     _end(status, by_interrupt, before)
-
-
-def _install_names():
-    """As runners/names/sitecustomize.py does when an interpreter starts."""
-    if not os.environ.get("CELLA_SPACES"):
-        return
-    from . import calls
-
-    calls.install_for_programs()
 
 
 def _take_back(session) -> bool:
