@@ -60,10 +60,10 @@ TEST(PolicyOptionsTest, RejectsOptionsWithoutMeaningForTheExecutor) {
                                                 {"--executor", "local", "--network", "none"},
                                                 {"--executor", "subprocess", "--network", "none"},
                                                 {"--network", "bridge"},
-                                                {"--workdir", ""},
-                                                {"--memory", ""}}) {
+                                                {"--workdir", ""}}) {
     EXPECT_FALSE(Parse(false, words)) << words[0] << " " << words.back();
   }
+  EXPECT_THROW((void)Parse(false, {"--memory", ""}), CLI::ParseError);
   EXPECT_TRUE(Parse(false, {"--executor", "subprocess", "--jail", "--network", "none"}));
 }
 

@@ -101,7 +101,9 @@ async::Task<Result<KernelEnvironment>> Find(KernelEnvironments* environments, Ke
 // The named environment, in place.
 async::Task<Result<SessionPython>> UseVenv(confine::LaunchContext& context, KernelEnvironments* environments,
                                            const Policy& policy, run::StopToken stop) {
-  SessionPython use{.venv = policy.venv, .python = policy.python, .bins = {}, .description = {}};
+  SessionPython use;
+  use.venv = policy.venv;
+  use.python = policy.python;
   use.description = fmt::format("ipykernel of the virtual environment '{}'", policy.venv);
   if (!IsMissing(policy.venv)) co_return use;
   CO_TRY_VOID(CheckWritable(context, policy));
@@ -173,7 +175,9 @@ async::Task<Result<SessionPython>> ChooseSessionPython(confine::LaunchContext& c
   }
   auto base = co_await FindBase(context, policy, policy.venv);
   if (!base) co_return std::unexpected(std::move(base.error()));
-  SessionPython use{.venv = policy.venv, .python = policy.python, .bins = {}, .description = {}};
+  SessionPython use;
+  use.venv = policy.venv;
+  use.python = policy.python;
   // A jail shows whole directories, and the packages of a session go into its layer: it needs no directory of its own.
   if (policy.jail && policy.system_packages) {
     use.description = fmt::format("the ipykernel of '{}'", base->chosen);

@@ -49,7 +49,7 @@ async::Task<Result<std::unique_ptr<SubprocessGuest>>> SubprocessGuest::Open(Host
   if (!chosen) co_return std::unexpected(std::move(chosen.error()));
   if (!policy.jail) CO_TRY_VOID(guest->OpenWorkdir());
   if (!guest->spec_.spaces.empty()) {
-    const std::string runners = policy.jail ? confine::kRunnersInside : context.runners;
+    const std::string runners = policy.jail ? confine::kRunnersInside : host.context.runners;
     confine::AddCalls(guest->CallSocketPath(), runners, &guest->choice_.variables);
     guest->choice_.command.env = guest->choice_.variables.Encode();
     guest->choice_.command.search_path = *guest->choice_.variables.Find("PATH");
