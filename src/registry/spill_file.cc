@@ -21,7 +21,7 @@ Status SpillFile::Append(std::string_view bytes) {
         os::RetryOnEintr([&] { return pwrite(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(end)); });
     if (n <= 0) {
       int error = n < 0 ? errno : ENOSPC;
-      (void)ftruncate(file.get(), static_cast<off_t>(size_));
+      (void)(size_ > 0 ? ftruncate(file.get(), static_cast<off_t>(size_)) : unlink(path_.c_str()));
       return SysErr(error, "write '{}'", path_);
     }
     end += static_cast<uint64_t>(n);

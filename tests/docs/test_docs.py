@@ -107,6 +107,7 @@ def test_examples_are_found():
 
 @pytest.mark.parametrize("page", [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")], ids=lambda page: page.name)
 def test_link_targets_exist(page):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+    text = re.sub(r"(?ms)^```.*?^```", "", page.read_text())
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"

@@ -7,6 +7,8 @@ import os
 import pytest
 from support.needs import require
 
+pytestmark = pytest.mark.needs("deno")
+
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:

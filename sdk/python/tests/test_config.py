@@ -38,6 +38,7 @@ FULL = SandboxConfig(
     deps=("six",),
     deps_file="/requirements.txt",
     allow_runtime_deps=False,
+    value_of="last_expr_or_assign",
 )
 
 
@@ -65,7 +66,8 @@ def test_every_field_becomes_its_policy_key():
             {"source": "/data", "target": "/data", "mode": "ro"}, {"source": "/out", "target": "/out", "mode": "rw"},
         ],
         "limits": {"timeout": 30, "memory": "512m", "cpus": 1.5, "cpu_time": "20s", "pids": 64, "disk": 1 << 30,
-                   "output": "2m", "open_files": 256},
+                   "output": "2m", "open_files": 256, "calls": 7, "calls_at_once": 8, "call_size": "9k"},
+        "value_of": "last_expr_or_assign",
     }
 
 
