@@ -73,7 +73,9 @@ FIELDS = {
     "subprocess-jail": lambda: {"python_version": require("jupyter")["JUPYTER_PYTHON"], "jail": True},
     "container": lambda: container_fields(require("docker")),
 }
-NEEDS = {"subprocess": "jupyter", "subprocess-jail": "jupyter", "container": "docker"}
+# cmake/Tests.cmake reads these marks.
+JUPYTER, DOCKER = pytest.mark.needs("jupyter"), pytest.mark.needs("docker")
+MARKS = {"subprocess": JUPYTER, "subprocess-jail": JUPYTER, "container": DOCKER}
 
 
 def container_fields(engine):
@@ -122,7 +124,7 @@ TOOLS = [case for case in CASES if {"tools", "variables"} & set(case.needs)]
 PAIRS = [
     pytest.param(
         driver, case, id=f"{driver.name}-{case.name}",
-        marks=[pytest.mark.needs(NEEDS[driver.place])] if driver.place in NEEDS else [],
+        marks=[MARKS[driver.place]] if driver.place in MARKS else [],
     )
     for driver in DRIVERS
     for case in TOOLS
