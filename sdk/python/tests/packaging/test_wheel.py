@@ -14,6 +14,7 @@ import cella
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = {
     "cella/_bin/bin/cella", "cella/_bin/libexec/cella/cella-launch", "cella/_bin/libexec/cella/runners/cella-agent",
+    "cella/_bin/libexec/cella/runners/bin/cella-call",
     "cella/_bin/libexec/cella/runners/shims/bin/pip", "cella/_bin/libexec/cella/runners/shims/bin/pip3",
 }
 SYSTEM_PATH = "/usr/bin:/bin"
