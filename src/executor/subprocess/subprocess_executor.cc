@@ -13,7 +13,7 @@ SubprocessExecutor::SubprocessExecutor(confine::LaunchContext context, LocalHost
       kernels_(std::move(kernels)),
       environments_(environments),
       pool_(context_.loop, ahead,
-            [this](run::GuestSpec spec, run::StopToken stop) { return Make(std::move(spec), std::move(stop)); }) {
+            [this](run::GuestSpec spec, run::StopToken stop) { return Make(std::move(spec), stop); }) {
   LocalScratch::Sweep(local_.tmpdir);
 }
 
