@@ -271,10 +271,14 @@ async::Task<void> ShowOutput(Hub& hub, Call& call) {
   auto index = Number(call.parameters[2], "output");
   if (!index) co_return co_await Refuse(call.exchange, std::move(index.error()));
   const std::string type(call.exchange.request().parameter("type").value_or(""));
-  if (type.empty()) {
-    co_return co_await Refuse(call.exchange, Invalid("type: name the representation, such as type=image/png").error());
-  }
   const LiveRun live = FindLive(hub, call);
+  if (type.empty()) {
+    // A run of another client is not found, whatever else is wrong.
+    auto result = co_await FindResult(hub, call, live);
+    co_return co_await Refuse(
+        call.exchange,
+        result ? Invalid("type: name the representation, such as type=image/png").error() : std::move(result.error()));
+  }
   Result<std::string> content = Err(ErrorCode::kNotFound, "");
   if (live.run) content = co_await live.run->large().Read(*index, type);
   if (!content) {

@@ -48,7 +48,7 @@ def test_env_option_replaces_the_callers_variables(local: Lab, monkeypatch: pyte
     monkeypatch.setenv("SOME_API_KEY", "precious")
     variables = seen(local, env={"NAMED": "value"})
     assert variables.pop("NAMED") == "value"
-    assert set(variables) <= {"PATH", "PYTHONUNBUFFERED", "PWD", "LC_CTYPE"}
+    assert set(variables) <= {"PATH", "PYTHONUNBUFFERED", "PWD", "LC_CTYPE", "CELLA_CALLS"}
 
 
 def test_sandbox_passes_only_named_variables(sandbox: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
