@@ -76,7 +76,9 @@ def test_method_of_a_session_can_be_a_tool() -> None:
     async def main() -> None:
         async with cella.Session(cella.InProcessExecutor()) as session:
             tool = FunctionTool(session.run, description="Runs Python.")
-            assert set(tool.schema["parameters"]["properties"]) == {"code", "language", "blocks", "timeout", "stdin", "variables"}
+            assert set(tool.schema["parameters"]["properties"]) == {
+                "code", "language", "blocks", "timeout", "stdin", "variables",
+            }
             result = await tool.run_json({"code": "6 * 7"}, CancellationToken())
             assert result.value == "42"
 
