@@ -83,7 +83,7 @@ Task<std::span<const int>> ReadySet::Wait() {
   int n = epoll_wait(epoll_.fd(), events.data(), static_cast<int>(events.size()), 0);
   size_t count = TakePolled(0);
   const bool woken = std::exchange(woken_, false);
-  // Somebody who always has something would keep the loop from everybody else.
+  // A source that is always ready would starve the other tasks of the loop.
   const bool yields = n > 0 && ++at_once_ % kYieldAfter == 0;
   if (!polled_.empty() && count == 0 && n <= 0 && !woken) {
     (void)co_await SleepUntil(std::min(deadline_, Clock::now() + kPollEvery));

@@ -1,4 +1,4 @@
-// A file descriptor with one owner. Move-only; closes on destruction. Whoever creates the descriptor makes it
+// A file descriptor with one owner. Move-only; closes on destruction. The code that creates the descriptor makes it
 // close-on-exec in the same system call, so that no window exists in which a guest could inherit it.
 #pragma once
 

@@ -116,7 +116,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Never with more rights than whoever started it: it reads files and mounts directories as it is told.
+  // Never with more rights than the caller has: it reads files and mounts directories as the caller says.
   if (getauxval(AT_SECURE) != 0) return 126;
   EnsureStandardStreams();
   // A mask that we inherited would keep signals from us.

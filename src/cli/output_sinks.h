@@ -10,7 +10,7 @@
 
 namespace cella::cli {
 
-// Our own standard output or error, shared with whoever started us. Remembers that its reader went away.
+// Our own standard output or error, shared with the process that started us. Remembers that its reader went away.
 class OwnOutput {
  public:
   OwnOutput(async::Loop& loop, int fd);

@@ -21,7 +21,7 @@ namespace cella::cli {
 
 inline constexpr const char* kInsideGroup = "What the program sees";
 
-// As typed. An empty limit or directory is not the same as none: somebody's variable was not set.
+// As typed. An empty limit or directory is not the same as none: a shell variable may not have been set.
 struct TypedKeys {
   std::map<const policy::Key*, std::vector<std::string>> texts;
   std::vector<std::string> pass_env;

@@ -45,7 +45,7 @@ Result<InputFile> ReadInputFile(const std::string& text, const Paths& guest_writ
   return InputFile{*checked, std::move(*content), access(source.c_str(), X_OK) == 0};
 }
 
-// Reading stops at the limit, so nobody knows how large it is.
+// Reading stops at the limit, so its size is unknown.
 Error TooLargeOr(Error error) {
   if (error.code != ErrorCode::kInvalid || error.sys_errno != 0) return error;
   return Error{

@@ -21,7 +21,7 @@ Status New(const std::string& file, const std::string& client) {
   Status printed = os::WriteAll(STDOUT_FILENO, token);
   ::explicit_bzero(token.data(), token.size());
   if (!printed) {
-    // Nobody has seen it, and nobody ever could.
+    // It was not printed, and cannot be printed later.
     (void)server::RemoveToken(file, client);
     return std::unexpected(std::move(printed.error()).WithContext("the token could not be shown, so there is none"));
   }

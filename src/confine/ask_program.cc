@@ -142,7 +142,7 @@ class Question {
     if (confinement_ == Confinement::kNone) {
       spec.flags = jail::kUnconfined;
     } else {
-      // A thread's number is nobody else's while the question lasts.
+      // A thread's number is unique while the question lasts.
       auto identity = ChooseIdentity(static_cast<uint32_t>(gettid()));
       no_jail_ = !identity;
       if (!identity) return std::unexpected(std::move(identity.error()));

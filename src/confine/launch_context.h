@@ -37,7 +37,7 @@ struct LaunchContext {
   os::CgroupHost cgroups;
   // A launcher that was started ahead, while the rest of this was gathered; the first run takes it.
   std::optional<Launch> started;
-  // Where those wait who want to start a session; null: nobody does.
+  // Where starts of sessions wait; null: they do not.
   const async::Gate* starting = nullptr;
   // What guests of this process may write to, or could at some time.
   std::unique_ptr<language::GuestDirectories> guest_directories = std::make_unique<language::GuestDirectories>();

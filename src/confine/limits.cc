@@ -37,7 +37,7 @@ class Planner {
  private:
   void Enforce(const char* name, double value, const char* by) { plan_.enforced[name] = {value, by}; }
 
-  // A limit that somebody asked for and that has no mechanism here.
+  // A limit that the caller set and that has no mechanism here.
   Status Refuse(const char* name, double value, const std::string& why) {
     if (!policy_.best_effort) {
       return Err(ErrorCode::kUnsupported, "the limit '{}' cannot be enforced here: {}; or pass --best-effort", name,

@@ -16,7 +16,7 @@
 namespace cella::confine {
 namespace {
 
-// Synthetic, never the host's: its users are nobody's business, and uid 1000 must have a name.
+// Synthetic, never the host's: the guest must not learn its users, and uid 1000 must have a name.
 constexpr std::string_view kPasswd =
     "root:x:0:0:root:/root:/usr/sbin/nologin\n"
     "user:x:1000:1000:user:/tmp:/bin/sh\n"

@@ -19,7 +19,7 @@ int Connect(const std::string& path) {
   memcpy(address.sun_path, path.c_str(), path.size() + 1);
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return errno;
-  // A full queue of a Unix socket answers EAGAIN at once: somebody listens.
+  // A full queue of a Unix socket answers EAGAIN at once: a process listens.
   bool there = connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN;
   return there ? 0 : errno;
 }

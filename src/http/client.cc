@@ -152,7 +152,7 @@ class Client::Impl {
   bool is_complete_ = true;  // the answer before was read to its end
 };
 
-// What the errno of a failed connect means to somebody who wants to use the server.
+// What the errno of a failed connect means to a user of the server.
 Error Client::Impl::Explain(Error error) const {
   const std::string where = url_.ToString();
   switch (error.sys_errno) {

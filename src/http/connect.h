@@ -8,8 +8,8 @@
 
 namespace cella::http {
 
-// A connected, non-blocking socket. Names are resolved by a thread of the loop's, so nobody else waits. The caller has
-// the deadline. Errors keep the errno of the last address that was tried.
+// A connected, non-blocking socket. Names are resolved by a thread of the loop's, so no other task waits. The caller
+// has the deadline. Errors keep the errno of the last address that was tried.
 async::Task<Result<UniqueFd>> Connect(async::Loop& loop, const Address& address);
 
 }  // namespace cella::http

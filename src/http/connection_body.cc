@@ -1,4 +1,4 @@
-// The body of a request, in the order of a connection's bytes: also when nobody wants it.
+// The body of a request, in the order of a connection's bytes: also when no handler reads it.
 #include "http/connection.h"
 
 namespace cella::http {

@@ -50,7 +50,7 @@ void Deadlines::NoticeBefore(TimePoint when) {
 
 void Deadlines::Sweep() {
   const TimePoint now = Clock::now();
-  // An expiry only marks and cancels, it ends nobody here: the list stays as it is.
+  // An expiry only marks and cancels; it destroys no connection, so the list stays as it is.
   TimePoint next = TimePoint::max();
   for (Watched* one : watched_) {
     if (one->read_deadline_ <= now) {

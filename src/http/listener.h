@@ -26,7 +26,7 @@ class Listener {
  public:
   // A host name is resolved, which may take a while: not on a loop that serves.
   static Result<Listener> Open(const Address& address, const ListenOptions& options);
-  // A socket that somebody else made listen, as systemd does. Its file, if any, is theirs.
+  // A socket that another program made listen, as systemd does. Its file, if any, is theirs.
   static Result<Listener> Adopt(UniqueFd fd, std::optional<Tls> tls);
 
   Listener(Listener&&) noexcept;

@@ -94,7 +94,7 @@ void FormatHead(const ResponseHead& head, std::string_view date, std::string& ou
   fmt::format_to(std::back_inserter(out), FMT_COMPILE("HTTP/1.1 {} {}\r\n"), head.status, ReasonPhrase(head.status));
   if (!date.empty()) AppendLine(out, "Date", date);
   for (const Header& header : head.headers) {
-    // 101 names its protocol in Connection, which nobody else may set.
+    // 101 names its protocol in Connection, which no handler may set.
     if (!IsOurs(header.name) || head.status == 101) AppendLine(out, header.name, header.value);
   }
   if (head.framing == Framing::kLength) {
@@ -112,7 +112,7 @@ std::string_view DateText::Now() {
     second_ = now;
     std::tm parts = {};
     gmtime_r(&now, &parts);
-    // The C locale's names, as long as nobody calls setlocale: none of our programs does.
+    // The C locale's names, as long as the program does not call setlocale; ours do not.
     std::strftime(text_, sizeof text_, "%a, %d %b %Y %H:%M:%S GMT", &parts);
   }
   return text_;

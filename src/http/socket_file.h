@@ -1,5 +1,5 @@
-// The file of a listening Unix socket: made with its final mode, replaced only when nobody answers on it, removed only
-// while it is ours. Internal to http.
+// The file of a listening Unix socket: made with its final mode, replaced only when no server answers on it, removed
+// only while it is ours. Internal to http.
 #pragma once
 
 #include <sys/types.h>

@@ -19,7 +19,7 @@ namespace cella::http {
 
 class Stream final : public Watched {
  public:
-  // `fd` is non-blocking. Nobody watches the deadlines without `deadlines`, which outlives the stream.
+  // `fd` is non-blocking. Without `deadlines`, which outlives the stream, no deadline is enforced.
   static Result<std::unique_ptr<Stream>> Create(async::Loop& loop, UniqueFd fd, Deadlines* deadlines);
   ~Stream() override;
 
@@ -44,7 +44,7 @@ class Stream final : public Watched {
   // All of it, in one system call where the socket takes it. `patience`: how long no byte may be taken; then the
   // stream is killed.
   async::Task<Status> Write(Parts parts, std::chrono::nanoseconds patience);
-  // Tries once, for last words that nobody waits for.
+  // Tries once, for a last message whose delivery nothing depends on.
   void WriteNow(std::string_view bytes);
 
   // The peer closed its side or is gone, as far as the kernel knows now.
@@ -54,7 +54,7 @@ class Stream final : public Watched {
   void CancelRead();
   // Nothing more is sent; the peer may still be read.
   void EndWriting();
-  // Both directions end at once, for everybody who waits. `Manner::kAbrupt` lets a TCP peer see a reset.
+  // Both directions end at once, for every task that waits. `Manner::kAbrupt` lets a TCP peer see a reset.
   enum class Manner { kPlain, kAbrupt };
   void Kill(Manner manner);
   bool is_killed() const { return killed_; }

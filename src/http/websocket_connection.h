@@ -17,7 +17,7 @@ class WebSocketConnection final : public WebSocket {
  public:
   WebSocketConnection(async::Loop& loop, Stream& stream, InputBuffer& input, const Limits& limits, BodyBudget& bodies,
                       uint64_t max_message);
-  // Says goodbye if nobody did, as far as that needs no waiting.
+  // Sends a close frame if none was sent, as far as that needs no waiting.
   ~WebSocketConnection() override;
 
   async::Task<Result<Message>> Receive() override;

@@ -15,7 +15,7 @@ namespace cella::installer {
 // they were made from. kNotFound: no interpreter fits.
 //
 // The installer runs the interpreter where the network, the index and the cache are. Hence no guest may have written
-// it: `guests` has the directories that were given to them. Null: nobody knows these; then only the interpreters of the
+// it: `guests` has the directories that were given to them. Null: these are unknown; then only the interpreters of the
 // system and of version managers are taken. kPermission: others.
 Result<environment::BasePython> ChooseBasePython(const language::HostEnv& host, const std::string& python,
                                                  const std::string& required,

@@ -28,7 +28,7 @@ Failure SetLimit(int resource, uint64_t soft, uint64_t hard, const char* name) {
 }  // namespace
 
 Failure SetProcessLimits(const ProcessLimits& limits) {
-  // Charged to whoever started the jail as well, so no guest may use up the whole allowance.
+  // Charged to the user who started the jail as well, so no guest may use up the whole allowance.
   JAIL_TRY(SetLimit(RLIMIT_SIGPENDING, 1024, 1024, "pending signals"));
   JAIL_TRY(SetLimit(RLIMIT_MEMLOCK, 1 << 20, 1 << 20, "locked memory"));
   JAIL_TRY(SetLimit(RLIMIT_RTPRIO, 0, 0, "real-time priority"));
@@ -67,7 +67,7 @@ Failure SetDescriptors(const GuestFds& fds, int ruleset, int status) {
 
 void ResetSignals() {
   for (int signal = 1; signal < 65; ++signal) {
-    // The raw call: glibc keeps two signals to itself, and somebody above us may have had them ignored.
+    // The raw call: glibc keeps two signals to itself, and a process above us may have ignored them.
     struct {
       void (*handler)(int);
       unsigned long flags;

@@ -1,5 +1,6 @@
 // Mounts on which the owner of a host directory appears as the guest, and on which what the guest creates belongs to
-// that owner. Used when root starts a jail: the guest's host id is then nobody's, and must not own files outside.
+// that owner. Used when root starts a jail: the guest's host id then belongs to no user, and must not own files
+// outside.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/wait.h>

@@ -159,7 +159,7 @@ class Init {
     if (group > 1) {
       (void)kill(-group, signal);
     } else if (unconfined_) {
-      // Never to -1: here that is everybody.
+      // Never to -1: here that is every process.
       for (const Program& program : programs_) {
         if (program.pid > 0) (void)kill(-program.pid, signal);
       }
@@ -308,7 +308,7 @@ class Init {
     KillAll();
     for (;;) {
       rusage usage = {};
-      // Without a pid namespace a process may slip through; then nobody can be waited for yet.
+      // Without a pid namespace a process may slip through; then there is no child to wait for yet.
       pid_t pid = wait4(-1, nullptr, unconfined_ ? __WALL | WNOHANG : __WALL, &usage);
       if (pid < 0 && errno == EINTR) continue;
       if (pid < 0) return;
@@ -358,21 +358,21 @@ class Init {
   // does not help.
   void WatchSession() {
     KillReason reason = watchdog_.Check(cpu_ns_);
-    // Processor time is the run's; between runs nobody counts it.
+    // Processor time is the run's; between runs it is not counted.
     if (reason == KillReason::kCpuTime && run_group_ <= 1) reason = KillReason::kNone;
     if (reason == KillReason::kNone) {
       breaches_ = 0;
       return;
     }
     killed_for_ = reason;
-    // The reason first: whoever sees the end looks for it at once.
+    // The reason first: the supervisor looks for it as soon as it sees the end.
     Report report = {};
     report.kind = ReportKind::kBreached;
     report.killed_for = reason;
     report.peak_rss = watchdog_.peak_memory();
     SendReport(fds_.control, report, nullptr, 0);
-    // Memory and processes that do not become fewer are somebody else's. Time cannot become less, and a large process
-    // needs some to die: whether this one does is for the supervisor to see, which has heard of it.
+    // Memory and processes that do not become fewer belong to other sessions. Time cannot become less, and a large
+    // process needs some to die: whether this one does is for the supervisor to see, which has heard of it.
     if (run_group_ > 1 && (reason == KillReason::kCpuTime || breaches_++ < kBreachesBeforeEnd)) {
       (void)kill(-run_group_, SIGKILL);
     } else {

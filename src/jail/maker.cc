@@ -160,7 +160,7 @@ Failure SetUpMaker(const JailSpec& spec) {
   }
   // From here on our jails' ids are those of this namespace.
   spec->flags &= ~uint32_t{kPrivileged};
-  // Nobody asks how an init or a zygote ended.
+  // The supervisor does not ask how an init or a zygote ended.
   (void)signal(SIGCHLD, SIG_IGN);
   Report report = {};
   report.kind = ReportKind::kReady;

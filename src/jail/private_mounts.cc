@@ -58,7 +58,7 @@ Failure MountProc(bool* own_proc) {
   if (*own_proc) return kOk;
   if (errno != EPERM) return Fail(Stage::kProc, "/proc");
   // Container engines mask parts of /proc, and then the kernel refuses a fresh one. The one below shows processes
-  // outside of the jail, so it is covered: no /proc is better than somebody else's.
+  // outside of the jail, so it is covered: no /proc is better than that of another namespace.
   if (sys::Mount("tmpfs", "/proc", "tmpfs", kFlags | sys::kMsRdonly, "size=4k,nr_inodes=2,mode=555") < 0) {
     return Fail(Stage::kProc, "/proc");
   }

@@ -23,7 +23,7 @@ struct OpenMount {
   bool is_dir = false;
 };
 
-// In a directory that guests may write to a link may be there to lead a mount of somebody else's astray.
+// In a directory that guests may write to a link may be there to lead another session's mount astray.
 enum class Links { kFollow, kRefuse };
 
 Failure SetAttributes(int fd, uint32_t flags, int idmap_fd) {
@@ -47,7 +47,7 @@ Failure OpenSource(const JailSpec& spec, const MountEntry& entry, OpenMount* out
   // Recursive: what is mounted below a source must become read-only too, and a plain clone of a mount with locked
   // children is refused in a user namespace.
   unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (idmapped ? 0u : static_cast<unsigned>(sys::kAtRecursive));
-  // The supervisor resolved the path; a link in it now means that somebody swaps directories.
+  // The supervisor resolved the path; a link in it now means that a process swaps directories.
   open_how how = {};
   how.flags = O_PATH | O_CLOEXEC;
   how.resolve = RESOLVE_NO_SYMLINKS;
@@ -227,7 +227,7 @@ Failure FillTree(const JailSpec& spec, int root) {
     if (made < 0 && errno != EEXIST && errno != EROFS) return Fail(Stage::kTree, path);
   }
   if (!(spec.flags & kStrictMemory)) return kOk;
-  // Mapped shared, the device is memory that nobody can count; a file that is one hole reads the same.
+  // Mapped shared, the device is memory that no cgroup counts; a file that is one hole reads the same.
   int zero = openat(root, "dev/zero", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0444);
   if (zero < 0) return Fail(Stage::kTree, "/dev/zero");
   rlimit64 largest = {};

@@ -23,7 +23,7 @@ bool Below(const char* path, const char* directory);
 
 Failure EnterOwnMounts(const JailSpec& spec);
 Failure BuildTree(const JailSpec& spec);
-// The sources of all mounts, detached; they outlive this process in whoever holds the descriptors.
+// The sources of all mounts, detached; they outlive this process in the processes that hold the descriptors.
 Failure OpenSources(const JailSpec& spec, int fds[kMaxMounts]);
 // Puts the mounts that came for one jail into place, in a mount namespace of its own but in the maker's user namespace:
 // the jail is then cloned from there, so that they are locked in it as everything else is. There are as many as it

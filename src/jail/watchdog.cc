@@ -184,8 +184,8 @@ void Watchdog::Scan(uint64_t reaped_cpu_ns) {
     count_ = kept;
   }
 
-  // What a process used goes to whoever waits for it: a parent's children time, or what init reaped. What went nowhere
-  // (its parent ignores SIGCHLD) is remembered, so that nobody gets away with it.
+  // What a process used is added to the process that waits for it: a parent's children time, or what init reaped. What
+  // went nowhere (its parent ignores SIGCHLD) is remembered, so that it counts too.
   uint64_t vanished = 0, arrived = reaped_cpu_ns - reaped_before_;
   reaped_before_ = reaped_cpu_ns;
   for (int i = 0; i < before_count; ++i) {
@@ -254,7 +254,7 @@ KillReason Watchdog::Check(uint64_t reaped_cpu_ns) {
     if (memory > peak_memory_) peak_memory_ = memory;
     if (memory > limits_.memory_bytes) return KillReason::kMemory;
   }
-  // Last: between the runs of a session nobody minds it, and what comes before it counts there too.
+  // Last: between the runs of a session it is no breach, and what comes before it counts there too.
   if (limits_.cpu_ns != 0) {
     uint64_t cpu = reaped_cpu_ns + lost_cpu_ns_;
     for (int i = 0; i < count_; ++i) cpu += seen_[i].cpu_ns + seen_[i].children_ns;
@@ -279,7 +279,7 @@ int Watchdog::FindTree(pid_t* pids, int capacity) {
 namespace {
 
 // Processes that fork and exit at once are gone whenever a look at all of /proc gets to them. But as orphans they are
-// our own children, whose numbers nobody else can get while we have not reaped them: these can be killed as fast as the
+// our own children, whose numbers are not reused while we have not reaped them: these can be killed as fast as the
 // kernel lists them.
 void KillOwnChildren() {
   static char list[1 << 16];

@@ -30,7 +30,7 @@ Client::Client(async::Loop& loop, async::BlockingPool& pool, const Connection& c
   for (Channel channel : kUsed) {
     zmtp::PeerOptions peer;
     peer.kind = channel == Channel::kIopub ? zmtp::SocketKind::kSub : zmtp::SocketKind::kDealer;
-    // The kernel asks on stdin whoever asked it on shell: both have the same name.
+    // The kernel sends input requests to the identity that sent the execute request: both sockets have the same one.
     peer.identity = options.session;
     zmtp::Connection::Listener listener{
         .on_message = [this, channel](zmtp::Message message) { Arrived(channel, std::move(message)); },

@@ -153,7 +153,7 @@ class Check {
     if (given_.contains(IdOf(info))) return Object(kByGuests);
     if (!TrustedOwner(info.st_uid)) return Object(kByUsers);
     if (S_ISLNK(info.st_mode)) return;
-    // In a sticky directory nobody else may exchange the entries of an owner.
+    // In a sticky directory only the owner may exchange its entries.
     const bool is_sticky = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0 && kind == Part::kWay;
     if (is_sticky) return;
     if ((info.st_mode & S_IWOTH) != 0) return Object(kByUsers);

@@ -1,6 +1,6 @@
 // Paths of the host that a user names and a run mounts, reads or writes: resolved once, link by link, so that a link
 // which an earlier guest (or, below root, another user) planted does not decide what the next guest gets. Blocks only
-// on the file system; safe from any thread as long as nobody changes the current directory.
+// on the file system; safe from any thread as long as the current directory does not change.
 #pragma once
 
 #include <sys/types.h>

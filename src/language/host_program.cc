@@ -8,7 +8,7 @@
 namespace cella::language {
 namespace {
 
-// Whoever may write to the file, or exchange a directory above it, decides what runs.
+// A user who may write to the file, or exchange a directory above it, decides what runs.
 Status CheckOwners(const std::string& path) {
   for (std::string at = path;; at = DirName(at)) {
     struct stat info{};

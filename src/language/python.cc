@@ -57,8 +57,9 @@ Status AddPrefixes(const PythonAnswer& answer, VisibleSet& visible) {
   return {};
 }
 
-// The files of an environment may be a guest's work, and its links must not show directories that nobody meant: every
-// one must lead into a prefix. The links of its base interpreter, which has answered, are taken as they are.
+// The files of an environment may be a guest's work, and its links must not show directories that the caller did not
+// mean: every one must lead into a prefix. The links of its base interpreter, which has answered, are taken as they
+// are.
 Status AddLinksOfEnvironment(const PythonAnswer& answer, VisibleSet& visible) {
   for (const std::string& dir : answer.between) TRY_VOID(visible.Add(dir));
   std::vector<std::string> base;

@@ -26,7 +26,7 @@ constexpr char kFileName[] = "answers.json";
 // Also part of every key: a new kind of answer makes the old ones unknown.
 constexpr std::string_view kFormat = "3";
 
-// Of the link itself. Nobody can set a file's change time, so a file that was exchanged never looks like the old one.
+// Of the link itself. A file's change time cannot be set, so a file that was exchanged never looks like the old one.
 void AddIdentity(const std::string& path, std::string& key) {
   struct stat info{};
   if (::lstat(path.c_str(), &info) != 0) info = {};

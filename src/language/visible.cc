@@ -113,7 +113,7 @@ VisibleSet::VisibleSet(std::string_view home) {
 
 bool VisibleSet::TooWide(std::string_view dir) const {
   if (std::ranges::find(kTooWide, dir) != std::end(kTooWide)) return true;
-  // Somebody's home directory.
+  // A user's home directory.
   if (DirName(dir) == "/home") return true;
   if (std::ranges::any_of(kKernelTrees, [&](std::string_view tree) { return IsBelow(dir, tree); })) return true;
   return std::ranges::any_of(homes_, [&](const std::string& home) { return IsBelow(home, dir); });

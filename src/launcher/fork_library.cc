@@ -114,7 +114,7 @@ class Zygote {
       if (count_ready < 0 && errno != EINTR) return -1;
       if (count_ready == 0 && !more_to_reap_) return kIdle;
       if (ready[0].revents == 0) {
-        // Only now: one that is to be adopted may have ended already, and its end would be nobody's.
+        // Only now: one that is to be adopted may have ended already, and its end would go unreported.
         char drain[512];
         while (read(signals_, drain, sizeof drain) > 0) {
         }
@@ -234,7 +234,7 @@ class Zygote {
     return waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
   }
 
-  // Where there is no room, the one that ended longest ago makes it; nobody asked.
+  // Where there is no room, the one that ended longest ago makes it; the supervisor has not asked for it.
   void Remember(pid_t pid, uint32_t tag) {
     if (used_ == kMaxChildren) {
       for (int i = 0; i < used_; ++i) {
@@ -328,10 +328,10 @@ __attribute__((visibility("default"))) int cella_zygote_serve(int control, int i
   return zygote->Serve(idle_ms);
 }
 
-// A copy of the calling process as its sibling, so that nobody who waits for children meets a stranger. The copy sleeps
-// in here, having touched next to nothing, until its own socket `ours` has something to read; then it has the place of
-// the original (`ours` as `session`) and returns 0. No fork hooks run: it goes on exactly where it was. It ends when
-// the other end of `ours` closes. The original gets the copy's number and *pidfd, or -errno.
+// A copy of the calling process as its sibling, so that code that waits for its children does not reap it. The copy
+// sleeps in here, having touched next to nothing, until its own socket `ours` has something to read; then it has the
+// place of the original (`ours` as `session`) and returns 0. No fork hooks run: it goes on exactly where it was. It
+// ends when the other end of `ours` closes. The original gets the copy's number and *pidfd, or -errno.
 __attribute__((visibility("default"))) int cella_checkpoint_fork(int* pidfd, int session, int ours, int theirs) {
   int settled[2];
   if (pipe2(settled, O_CLOEXEC) < 0) return -errno;

@@ -41,7 +41,7 @@ int main() {
     fputs("cella-launch: started by cella, not by people; try 'cella run --help'\n", stderr);
     return 2;
   }
-  // It trusts its spec, so it must never have more rights than whoever wrote that.
+  // It trusts its spec, so it must never have more rights than the process that wrote it.
   if (getauxval(AT_SECURE) != 0) return 2;
   (void)fcntl(kControlFd, F_SETFD, FD_CLOEXEC);
   // Signals of the caller's terminal and process group are the supervisor's business.

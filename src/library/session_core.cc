@@ -82,7 +82,7 @@ async::Task<void> SessionCore::Close() {
     co_return;
   }
   closing_ = true;
-  // Nobody may be there to take events, and the end of a run waits for that.
+  // The application may not take events, and the end of a run waits for that.
   for (const auto& each : runs_) {
     if (auto run = each.lock()) run->Discard();
   }

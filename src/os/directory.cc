@@ -52,7 +52,7 @@ Result<UniqueFd> OpenDirectory(int dir, const std::string& path) {
   UniqueFd opened = OpenBeneath(dir, path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY);
   if (opened) return opened;
   int error = errno;
-  // "No such file" would be a lie about a file that somebody took for a directory.
+  // "No such file" would be wrong for a file that the caller took for a directory.
   if (error == ENOTDIR) {
     UniqueFd other = OpenBeneath(dir, path.c_str(), O_PATH);
     if (other) return Err(ErrorCode::kInvalid, "'{}' is not a directory", path);

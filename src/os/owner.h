@@ -1,5 +1,5 @@
 // Names of things that must not outlive their supervisor: "<prefix><pid namespace>-<pid>-<start time>-<name>". The
-// start time makes a reused pid somebody else; the namespace is there because a pid of another one says nothing here.
+// start time tells a reused pid apart; the namespace is there because a pid of another one means nothing here.
 #pragma once
 
 #include <sys/types.h>

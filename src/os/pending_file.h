@@ -1,5 +1,5 @@
 // A file of a guest's directory that is being written under a temporary name beside its place. It takes its place by a
-// rename, so that nobody sees a half of it, or goes away with this object. Listings do not show it.
+// rename, so that no reader sees a half of it, or goes away with this object. Listings do not show it.
 #pragma once
 
 #include <optional>

@@ -14,7 +14,7 @@ namespace cella::os {
 // is known to those around it. Fails when it is gone.
 Result<std::vector<int>> NamespacePids(int pidfd);
 
-// Names a namespace while somebody is in it; equal to {}: none.
+// Names a namespace while a process is in it; equal to {}: none.
 struct NamespaceId {
   dev_t device = 0;
   ino_t inode = 0;

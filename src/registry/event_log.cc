@@ -102,7 +102,7 @@ void EventLog::End() {
 }
 
 std::string EventLog::Marker(uint64_t first, uint64_t last) const {
-  // Its number is the last that is missing: whoever goes on behind it misses nothing else.
+  // Its number is the last that is missing: a reader that continues after it misses nothing else.
   return fmt::format(R"({{"n":{},"type":"truncated","stream":"events","dropped":{},"first":{},"last":{}}})", last,
                      last - first + 1, first, last) +
          "\n";
@@ -230,7 +230,7 @@ async::Task<bool> EventLog::Reader::Wait() {
   while (number_ >= log_->next_) {
     if (log_->ended_) co_return false;
     if (!log_->more_) log_->more_ = std::make_shared<async::Event>(log_->loop_);
-    // Kept alive here: whoever sets it lets it go.
+    // Kept alive here: the code that sets it releases it.
     std::shared_ptr<async::Event> more = log_->more_;
     bool woken = co_await more->Wait();
     if (!woken) co_return false;

@@ -21,7 +21,7 @@ class OutputSpill {
   void Append(std::string_view bytes);
   // When the stream has ended: what is still in memory goes to disk.
   void Settle();
-  // When nobody shall read it any more. What comes after is counted and lost.
+  // When it is read no more. What comes after is counted and dropped.
   void Discard();
 
   uint64_t total() const { return total_; }                         // what the stream wrote

@@ -18,7 +18,7 @@ class RegistryReader {
   static Result<RegistryReader> Open(const std::string& path);
 
   Result<std::optional<SessionRecord>> FindSession(const std::string& id);
-  // Without an owner: everybody's.
+  // Without an owner: those of all clients.
   Result<Page<SessionRecord>> ListSessions(const std::optional<std::string>& owner, const PageQuery& query);
   Result<std::optional<RunRecord>> FindRun(const std::string& id);
   Result<std::optional<RunRecord>> FindByIdempotencyKey(const std::string& session, const std::string& key);

@@ -116,7 +116,7 @@ async::Task<Result<RunFacts>> RunDriver::Watch(Execution& execution, const Block
               [&](std::string_view line) { queue.Push(ProgressEvent{std::string(line)}); });
   gave_up_ = false;
   auto followed = co_await async::Caught(Follow(execution, queue, turn));
-  // Nobody watches the guest any more.
+  // The guest is not watched any more.
   if (!followed) execution.Send(StopStep::kKill);
   if (turn.last) stop_.CloseToInterrupts();
   auto closed = co_await async::Caught(calls_.Close());

@@ -1,5 +1,5 @@
 // One end of the socket to a runner: frames out, frames and descriptors in, every size bounded. The reader never waits;
-// whoever owns the channel waits for fd(), on the loop.
+// the owner of the channel waits for fd(), on the loop.
 #pragma once
 
 #include <deque>

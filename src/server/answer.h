@@ -11,7 +11,7 @@
 
 namespace cella::server {
 
-// What the engine refused, for whoever asked for it. Failures of ours are 500 with the engine's own words.
+// What the engine refused, for the client that asked. Failures of ours are 500 with the engine's own words.
 ApiError ToApiError(const Error& error);
 inline std::unexpected<ApiError> Refused(const Error& error) { return std::unexpected(ToApiError(error)); }
 

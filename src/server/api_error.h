@@ -1,5 +1,5 @@
-// What a request is refused with: an HTTP status and words for whoever sent it. Errors of ours stay `Error`; these are
-// the client's, so they name what the client wrote and never what the server holds. Plain values.
+// What a request is refused with: an HTTP status and words for the client that sent it. Errors of ours stay `Error`;
+// these are the client's, so they name what the client wrote and never what the server holds. Plain values.
 #pragma once
 
 #include <fmt/format.h>

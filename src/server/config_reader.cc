@@ -45,7 +45,7 @@ Result<std::vector<std::string>> ToTexts(const toml::node& node) {
 }
 
 Status CheckPath(const std::string& path) {
-  // Relative to what? The file, the server's directory, the caller's: nobody could tell.
+  // A relative path is ambiguous: it could mean the file's directory, the server's or the caller's.
   if (path.starts_with('/')) return {};
   return Err(ErrorCode::kInvalid, "'{}' must be an absolute path", policy::Shown(path));
 }

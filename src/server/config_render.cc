@@ -96,7 +96,7 @@ struct Writer {
 
 std::string ValueOf(const ConfigKey& key, Config& config) { return std::visit(Writer{key, config}, key.field); }
 
-// A limit that nobody asked for takes the best mechanism that there is; written down, it would be refused without one.
+// A limit that was not set takes the best mechanism that there is; written down, it would be refused without one.
 struct IsUnaskedLimit {
   template <typename T>
   bool operator()(const Limit<T>& limit) const {

@@ -1,4 +1,4 @@
-// Whether a request may come from where its headers say: against web pages that reach a server on somebody's own
+// Whether a request may come from where its headers say: against web pages that reach a server on a user's own
 // machine, by a name that was made to point there (DNS rebinding) or simply across sites. Browsers set these headers
 // and pages cannot; other programs may send what they like, and authentication is for them. Pure.
 #pragma once

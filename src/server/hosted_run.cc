@@ -55,7 +55,7 @@ async::Task<void> HostedRun::Tell(const Event& event) {
 }
 
 async::Task<void> HostedRun::Finish(const RunResult& result) {
-  // Whoever follows it waits for the last event; a run that ended before its turn has sent none.
+  // A reader that follows it waits for the last event; a run that ended before its turn has sent none.
   if (!told_end_) {
     const Event last = FinishedEvent{result.outcome, result.state, result.checkpoint};
     co_await Tell(last);

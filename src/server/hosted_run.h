@@ -1,4 +1,4 @@
-// One run of the server, from its acceptance to long after its end: its numbered events for whoever follows it, what it
+// One run of the server, from its acceptance to long after its end: its numbered events for its readers, what it
 // wrote, and its Result. Shared by the session that runs it and the requests that look at it. Lives on the loop.
 #pragma once
 

@@ -77,7 +77,7 @@ class HostedSession {
 
   // Takes no more runs and cancels the one that is on. HostedSessions does the rest.
   void Stop(std::string because);
-  // Waits until its time is up or somebody stopped it.
+  // Waits until its time is up or a client stopped it.
   async::Task<bool> Stopping() { return session_->Closing(); }
   // Ends everything that belongs to it. Once, after Stopping.
   async::Task<void> Finish();

@@ -19,7 +19,7 @@ class HostedSessions {
 
   async::Task<Answer<std::shared_ptr<HostedSession>>> Open(Hub& hub, SessionSpec spec, const std::string& owner);
 
-  // 404 for what is not there, and for what belongs to somebody else.
+  // 404 for what is not there, and for what belongs to another client.
   Answer<std::shared_ptr<HostedSession>> Find(std::string_view id, std::string_view owner) const;
   std::vector<std::shared_ptr<HostedSession>> All() const;
   size_t size() const { return sessions_.size(); }

@@ -1,5 +1,5 @@
 // Where a server listens: "unix:PATH", "127.0.0.1:8080", "[::1]:8080", "localhost:8080". Addresses only, no names to be
-// looked up: what is bound must not depend on somebody's DNS. Pure.
+// looked up: what is bound must not depend on DNS. Pure.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Nobody knows when a session or a run ends; these are worth a try.
+// When a session or a run will end is unknown; these are guesses.
 constexpr std::chrono::nanoseconds kRetrySession = 5s;
 constexpr std::chrono::nanoseconds kRetryRun = 1s;
 
@@ -50,7 +50,7 @@ Answer<void> Quota::TakeRequest(std::string_view client, TimePoint now) {
     state.filled = now;
     state.seen = true;
   }
-  // Never backwards, should somebody pass in an older time.
+  // Clamp: callers may pass a time older than the last one.
   if (now > state.filled) {
     double seconds = std::chrono::duration<double>(now - state.filled).count();
     state.requests += seconds * rate;
@@ -61,7 +61,7 @@ Answer<void> Quota::TakeRequest(std::string_view client, TimePoint now) {
     state.requests -= 1;
     return {};
   }
-  // Rounded up: whoever waits exactly so long is let in.
+  // Rounded up: a client that waits exactly so long is let in.
   double wait = std::ceil((1 - state.requests) / rate * 1e6) * 1e3;
   return TooMany(fmt::format("more than {} requests per second", rate),
                  std::chrono::nanoseconds(static_cast<int64_t>(wait)));

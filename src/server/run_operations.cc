@@ -220,7 +220,7 @@ async::Task<void> Output(Hub& hub, Call& call) {
   }
   auto bytes = live.run->ReadOutput(stream, *offset, std::min<size_t>(*limit, kOutputPage));
   if (!bytes && bytes.error().code != ErrorCode::kInvalid) {
-    // Where it lay is nobody's business.
+    // Do not reveal the host path to the client.
     co_return co_await Refuse(call.exchange, ApiError{409, "closed", "its output is not kept any more", {}, {}});
   }
   if (!bytes) co_return co_await Refuse(call.exchange, ToApiError(bytes.error()));

@@ -1,4 +1,4 @@
-// What stays of a run whoever asked for it, with or without a session: who ran which code, by its hash, how it ended
+// What stays of every run, with or without a session: who ran which code, by its hash, how it ended
 // and what it used. For the audit and the log.
 #pragma once
 

@@ -48,7 +48,7 @@ class Tokens {
   explicit Tokens(TokenSet set) : set_(std::move(set)) {}
 
   // Reads the file, if there is one, again. What was there before stays when that fails: a slip of the editor locks
-  // nobody out.
+  // no client out.
   Status Reload();
 
   const std::string* Find(std::string_view token) const { return set_.Find(token); }

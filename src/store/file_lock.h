@@ -10,7 +10,7 @@ namespace cella::store {
 
 class FileLock {
  public:
-  // Makes the file if need be; it stays when the lock is gone. kExhausted: somebody else holds it.
+  // Makes the file if need be; it stays when the lock is gone. kExhausted: another process holds it.
   static Result<FileLock> Take(const std::string& path);
 
  private:

@@ -29,7 +29,7 @@ Status Migrate(Database& database, const Schema& schema) {
   TRY(int64_t version, Version(database, schema));
   while (version < static_cast<int64_t>(schema.steps.size())) {
     TRY(auto transaction, Transaction::Begin(database));
-    // Somebody else may have been faster.
+    // Another process may have been faster.
     TRY(version, Version(database, schema));
     if (version == static_cast<int64_t>(schema.steps.size())) break;
     auto taken = database.Execute(schema.steps[static_cast<size_t>(version)]);

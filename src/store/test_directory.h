@@ -1,4 +1,4 @@
-// For tests: a directory of their own, and a child process that is somebody else.
+// For tests: a directory of their own, and a child process as another user of the file.
 #pragma once
 
 #include <sys/wait.h>

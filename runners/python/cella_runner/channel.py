@@ -68,7 +68,7 @@ class Channel:
         return bool(poll.poll(seconds * 1000))
 
     def is_closed(self) -> bool:
-        """Nobody will send anything more."""
+        """No thread will send anything more."""
         poll = select.poll()
         poll.register(self.fd, select.POLLRDHUP)
         return bool(poll.poll(0))

@@ -1,4 +1,4 @@
-"""sys.stdin, input() and getpass() by protocol: a run's `stdin` text first, then questions to whoever can answer."""
+"""sys.stdin, input() and getpass() by protocol: a run's `stdin` text first, then questions to the caller."""
 
 import builtins
 import io
@@ -78,7 +78,7 @@ class Input(io.TextIOBase):
         return part
 
     def _fill(self, prompt="", password=False) -> bool:
-        """Whether there is something to read; asks for it where somebody answers."""
+        """Whether there is something to read; asks for it where the caller answers."""
         if self._pending:
             return True
         answer = self._ask(prompt, password) if self._interactive else None
@@ -114,7 +114,7 @@ def ask_line(stream: Input, prompt: str, password: bool) -> str:
     sys.stdout.flush()
     sys.stderr.flush()
     if not stream.is_asking() and prompt:
-        # Nobody sees a request: the prompt goes where it goes for a program that reads a pipe.
+        # No caller sees a request: the prompt goes where it goes for a program that reads a pipe.
         target = sys.stderr if password else sys.stdout
         target.write(prompt)
         target.flush()

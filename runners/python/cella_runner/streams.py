@@ -52,7 +52,7 @@ def _identity(fd: int):
 
 class Streams:
     def __init__(self, ask):
-        """`ask(prompt, password)` gets a line from whoever answers input requests; None is the end."""
+        """`ask(prompt, password)` gets a line from the caller; None is the end."""
         self.input = Input(ask)
         self.outputs = [None, Output(1), Output(2)]
         self._is_used = False  # nothing can be broken before the first run

@@ -26,7 +26,7 @@ Result<Opened> OpenFile(const std::string& path) {
   if (!opened.fd || fstat(opened.fd.get(), &info) < 0) return SysErr(errno, "open '{}'", path);
   if (!S_ISREG(info.st_mode)) return Err(ErrorCode::kInvalid, "'{}' is not a regular file", path);
   opened.size = info.st_size;
-  // Nobody is waited for: an appended line is whole without a lock too.
+  // Takes no lock: an appended line is whole without one.
   opened.locked = flock(opened.fd.get(), LOCK_EX | LOCK_NB) == 0;
   return opened;
 }

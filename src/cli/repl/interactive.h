@@ -1,5 +1,5 @@
 // `cella repl` for a person at a terminal: reads entries with an editor, runs them in the session, and listens to the
-// terminal meanwhile. The loop never blocks: the session's own timers go on while nobody types.
+// terminal meanwhile. The loop never blocks: the session's own timers go on while the user types nothing.
 #pragma once
 
 #include <memory>

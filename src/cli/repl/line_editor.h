@@ -48,7 +48,7 @@ class LineEditor {
 // The white space that the line after `line` begins with: what it has itself, and in Python a step more behind a colon.
 std::string IndentAfter(std::string_view line, std::string_view language);
 
-// For languages that nobody can be asked about: whether more lines must be coming.
+// For languages without an assistant: whether more lines must be coming.
 bool LooksUnfinished(std::string_view code);
 
 }  // namespace cella::cli

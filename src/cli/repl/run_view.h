@@ -17,7 +17,7 @@ namespace cella::cli {
 
 class RunView : public run::EventSink {
  public:
-  // `mailbox` gets the questions of the code; null: nobody answers them.
+  // `mailbox` gets the questions of the code; null: they get no answer.
   RunView(async::Loop& loop, std::string images, Mailbox* mailbox);
 
   async::Task<bool> Emit(Event event) override;

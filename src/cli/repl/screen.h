@@ -28,7 +28,7 @@ class Screen {
   std::string Draw(const Drawing& drawing, ScreenSize size);
   // Leaves the drawing where it is and goes on below it.
   std::string Leave();
-  // Somebody cleared the screen, or wrote below: the next drawing begins where the cursor is.
+  // Another program cleared the screen, or wrote below: the next drawing begins where the cursor is.
   void Forget() { *this = Screen{}; }
 
  private:

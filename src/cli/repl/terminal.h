@@ -1,5 +1,5 @@
 // The terminal behind our standard input, in raw mode while this lives: keys arrive one by one, and Ctrl-C is a key and
-// not a signal that would reach everybody in our process group. Output is still cooked (\n is a new line).
+// not a signal that would reach every process of our group. Output is still cooked (\n is a new line).
 #pragma once
 
 #include <termios.h>
@@ -32,7 +32,7 @@ class Terminal {
   // Takes the modes that it finds as those to restore.
   void EnterRawMode();
   void Restore();
-  // Stops this process as Ctrl-Z does elsewhere; returns when somebody makes it go on.
+  // Stops this process as Ctrl-Z does elsewhere; returns when it is continued (SIGCONT).
   void Suspend();
 
  private:

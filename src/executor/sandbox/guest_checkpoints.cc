@@ -34,7 +34,7 @@ void SandboxGuest::OnCheckpoint(const runner::CheckpointFrame& frame, std::optio
     checkpoint_ = std::move(copy);
     return;
   }
-  // A guest may announce what nobody asked for.
+  // A guest may announce a checkpoint that was not requested.
   if (frame.name != asked_name_) return;
   arrived_ = status;
   if (taken && (named_.contains(frame.name) || named_.size() < confine::kMaxNamedCheckpoints)) {
@@ -72,7 +72,7 @@ async::Task<StateAfter> SandboxGuest::Recover(const std::string& language) {
   }
   checkpoint_status_ = FirstCheckpoint();
   if (!fresh) co_return StateAfter::kLost;
-  // A new one is as good; but whoever ended it may have ended the whole jail, and then there is none.
+  // A new one is as good; but what ended it may have ended the whole jail, and then there is none.
   auto renewed = co_await EnsureRunner(language);
   co_return renewed ? StateAfter::kRolledBack : StateAfter::kLost;
 }

@@ -30,10 +30,10 @@ SandboxExecutor::SandboxExecutor(confine::LaunchContext context, PoolLimits pool
 async::Task<Result<std::shared_ptr<WarmEnvironment>>> SandboxExecutor::WarmUp(const run::GuestSpec& spec,
                                                                               bool strict_memory) {
   CO_TRY_VOID(confine::CheckWorkdir(spec.policy.workdir));
-  // One at a time: whoever waits here finds what the one before has started.
+  // One at a time: a waiting task finds what the one before has started.
   auto pass = co_await planning_.Enter();
   const std::vector<std::string> writable = GuestWritable(spec.policy);
-  // With directories of the host in its very tree it would be of use to nobody else.
+  // With directories of the host in its very tree no other session could use it.
   auto importable = [&](const SessionPlan& plan) {
     return confine::ImportableMounts(spec.policy, !spec.preload.empty(), plan.module_paths);
   };
@@ -67,7 +67,7 @@ async::Task<Result<std::shared_ptr<WarmEnvironment>>> SandboxExecutor::WarmUp(co
   co_return warm;
 }
 
-// Of those that nobody uses, the ones that were asked for longest ago go.
+// Of the idle ones, the least recently used go.
 void SandboxExecutor::MakeRoom() {
   while (environments_.size() >= kMaxIdleEnvironments) {
     auto oldest = environments_.end();

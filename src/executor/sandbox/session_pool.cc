@@ -68,7 +68,7 @@ async::Task<bool> SessionPool::FillOne() {
     confine::EmptyJailLimits limits{recipe.limits, recipe.spec.policy.limits.disk.value};
     auto jail = co_await recipe.warm->TakeEmptyJail(limits, recipe.spec.policy);
     if (!jail) {
-      // Whoever asks next is told why.
+      // The next request gets the reason.
       if (auto failed = kinds_.find(wanted); failed != kinds_.end()) failed->second.asked.clear();
       co_return true;
     }
@@ -112,7 +112,7 @@ async::Task<void> SessionPool::Tend() {
     asked_ = std::make_unique<async::Event>(context_.loop);
     (void)co_await async::FirstOf(asked_->Wait(), async::SleepUntil(async::Clock::now() + kMemory));
     asked_.reset();
-    // Whoever asked goes first.
+    // Requests go first.
     (void)co_await async::SleepUntil(async::Clock::now() + kCourtesy);
   }
   tending_ = false;

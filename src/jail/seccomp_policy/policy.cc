@@ -403,14 +403,14 @@ std::vector<Rule> CheckedRules() {
         {0, Test::kNotIn, {AF_INET, AF_INET6}, Refuse(EAFNOSUPPORT)},
         {2, Test::kNotIn, {0, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMP, IPPROTO_ICMPV6}, Refuse(EPROTONOSUPPORT)}},
        kAllow});
-  // A close that waits for unsent data would make whoever closes last wait: the supervisor, for a descriptor it was
-  // sent.
+  // A close that waits for unsent data would make the last process that closes it wait: the supervisor, for a
+  // descriptor it was sent.
   rules.push_back({"setsockopt",
                    {{1, Test::kNotIn, {SOL_SOCKET}, kAllow},
                     {2, Test::kIn, {SO_LINGER}, Refuse(0)},
                     {2, Test::kIn, {kPassPidfd}, Refuse(ENOPROTOOPT)}},
                    kAllow});
-  // A pidfd of whoever made the other end: of the supervisor, for a session's socket.
+  // A pidfd of the process that made the other end: of the supervisor, for a session's socket.
   rules.push_back({"getsockopt",
                    {{1, Test::kNotIn, {SOL_SOCKET}, kAllow}, {2, Test::kIn, {kPeerPidfd}, Refuse(ENOPROTOOPT)}},
                    kAllow});

@@ -20,7 +20,7 @@ import cella
 import cella.sync
 from cella import SandboxExecutor
 
-# Each says when it has its result, and ends when it is told to: the end takes the server down, for which nobody waits.
+# Each says when it has its result, and ends when it is told to: the end takes the server down, which is not measured.
 _COLD = {
     "cold process: nothing": "TELL",
     "cold process: import asyncio": "import asyncio\nTELL",

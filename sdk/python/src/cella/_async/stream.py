@@ -1,4 +1,4 @@
-"""The events of a run as they come, and runs that live on when nobody waits for them."""
+"""The events of a run as they come, and runs that continue without a waiting caller."""
 
 from __future__ import annotations
 

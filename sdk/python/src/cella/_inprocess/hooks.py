@@ -222,7 +222,7 @@ HOOKS = Hooks()
 
 
 def start_unmarked(thread: threading.Thread) -> None:
-    """A thread of ours, which belongs to no session whoever asks for it."""
+    """A thread of ours: it belongs to no session, whichever thread asks."""
     (HOOKS.thread_start or threading.Thread.start)(thread)
 
 

@@ -247,7 +247,7 @@ class Client(PackageRequests, StorageRoutes):
         self._put(target(_session_path(session, "variables", name), {"kind": kind}), data)
 
     def start_run(self, session: str, request: Mapping[str, Any]) -> str:
-        """Starts a run that nobody has to wait for: its id."""
+        """Starts a run without waiting for its end: its id."""
         answer = self._ask("POST", _session_path(session, "runs"), {**request, "wait": False})
         return str(answer["id"])
 

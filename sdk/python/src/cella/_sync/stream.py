@@ -1,5 +1,5 @@
 # Made from _async/stream.py by tools/make_sync.py: change that one.
-"""The events of a run as they come, and runs that live on when nobody waits for them."""
+"""The events of a run as they come, and runs that continue without a waiting caller."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def end(connected: socket.socket) -> None:
 
 
 def has_news(connected: socket.socket) -> bool:
-    """Of a connection that nobody reads: its end, or bytes that nobody asked for. Either way it is of no use."""
+    """On an idle connection: its end, or bytes that were not requested. Either way it is of no use."""
     if not hasattr(select, "poll"):
         return bool(select.select([connected], [], [], 0)[0])
     poll = select.poll()

@@ -67,7 +67,7 @@ class Connection:
         end(self._socket)
 
     def __del__(self) -> None:
-        # Of a client that nobody closed, or a loop that is gone.
+        # Of a client that was not closed, or a loop that is gone.
         self._socket.close()
 
 
@@ -92,7 +92,7 @@ class TlsConnection(Connection):
         return time.monotonic() - self.idle_since < _IDLE_BOUND and not self._reader.at_eof()
 
     def close(self) -> None:
-        # On a loop that is gone there is nobody who could say goodbye.
+        # The loop is closed, so the connection cannot be closed gracefully.
         with contextlib.suppress(RuntimeError):
             self._writer.transport.abort()
 

@@ -58,7 +58,7 @@ class Connection:
         end(self._socket)
 
     def __del__(self) -> None:
-        # Of a client that nobody closed, or a loop that is gone.
+        # Of a client that was not closed, or a loop that is gone.
         self._socket.close()
 
 
@@ -168,7 +168,7 @@ def call(callback: Callable[..., Any], *words: Any) -> Any:
 
 
 def settle(work: Callable[[], T], undo: Callable[[T], None]) -> T:
-    """Nobody can cancel a wait of a thread."""
+    """A thread's wait cannot be cancelled."""
     return work()
 
 

@@ -36,7 +36,7 @@ class _Call:
     def __init__(self, token: CancellationToken) -> None:
         self.loop = asyncio.get_running_loop()
         self.cancelled = Cancelled(token)
-        # Not of asyncio: whoever stops the executor may be in another loop.
+        # Not of asyncio: the executor may be stopped from another loop.
         self.ended: concurrent.futures.Future[None] = concurrent.futures.Future()
 
 
