@@ -14,6 +14,8 @@ constexpr size_t kShortData = 4096;
 // A guest chooses the types. No more are named, and no longer ones.
 constexpr size_t kMostNamed = 64;
 constexpr size_t kLongestType = 256;
+// A display with a longer id is shown and cannot be updated: ids are kept until the run ends.
+constexpr size_t kLongestDisplayId = 1024;
 
 // Adds what was written since the last output.
 void CloseTexts(RunResult& result) {
@@ -84,8 +86,8 @@ struct Folder {
       }
       return;
     }
-    *output_bytes += display.display_id.size();
-    if (AddOutput(std::move(display.bundle)) && !display.display_id.empty()) {
+    const bool can_be_updated = !display.display_id.empty() && display.display_id.size() <= kLongestDisplayId;
+    if (AddOutput(std::move(display.bundle)) && can_be_updated) {
       shown.emplace_back(display.display_id, result.outputs.size() - 1);
     }
   }
