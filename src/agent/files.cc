@@ -39,6 +39,8 @@ std::string Malformed() { return Failed(Error{ErrorCode::kInvalid, "malformed re
 
 }  // namespace
 
+std::string EncodeAnswer(std::string_view content) { return Encode({}, content); }
+
 std::string Files::Put(std::string_view payload) {
   PutOptions options = {};
   if (!Decode(payload, &options) || options.path_size > payload.size()) return Malformed();
@@ -46,8 +48,10 @@ std::string Files::Put(std::string_view payload) {
   payload.remove_prefix(options.path_size);
   if (options.is_first != 0) {
     using IfExists = os::Directory::IfExists;
-    auto file = directory_.CreateFile(path, options.replaces != 0 ? IfExists::kReplace : IfExists::kRefuse,
-                                      options.mode & 0777);
+    if (options.root == PutRoot::kPackages && !packages_) return Malformed();
+    const os::Directory& root = options.root == PutRoot::kPackages ? *packages_ : directory_;
+    auto file =
+        root.CreateFile(path, options.replaces != 0 ? IfExists::kReplace : IfExists::kRefuse, options.mode & 0777);
     if (!file) return Failed(file.error());
     put_ = std::move(*file);
   }

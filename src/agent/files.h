@@ -2,6 +2,7 @@
 // symbolic link.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,9 +11,14 @@
 
 namespace cella::agent {
 
+// The whole payload of a kAnswer that is no failure.
+std::string EncodeAnswer(std::string_view content);
+
 class Files {
  public:
-  explicit Files(os::Directory directory) : directory_(std::move(directory)) {}
+  // `packages` may be absent.
+  Files(os::Directory directory, std::optional<os::Directory> packages)
+      : directory_(std::move(directory)), packages_(std::move(packages)) {}
 
   // The whole payload of a kAnswer. Never waits for the guest.
   std::string Put(std::string_view payload);
@@ -22,6 +28,7 @@ class Files {
 
  private:
   os::Directory directory_;
+  std::optional<os::Directory> packages_;
   UniqueFd put_;  // the file that kPut is writing
 };
 

@@ -11,7 +11,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
+#include "agent/idle.h"
 #include "agent/relay.h"
 #include "base/sha256.h"
 #include "jail/build.h"
@@ -24,6 +26,8 @@ using namespace cella;
 using namespace cella::agent;
 
 constexpr std::string_view kAuth = "--auth=";
+// The container was asked to stay: people may start and enter it later, without a supervisor.
+constexpr std::string_view kKeep = "--keep";
 constexpr size_t kMaxToken = 4096;
 
 int Fail(const char* why) {
@@ -94,16 +98,22 @@ int main(int argc, char** argv) {
   // Before anything is read: processes of the guest have our user id.
   if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0) return Fail("it stays traceable");
   std::string auth;
-  if (argc == 2 && std::string_view(argv[1]).starts_with(kAuth)) {
-    auth = argv[1] + kAuth.size();
-    std::memset(argv[1] + kAuth.size(), '*', auth.size());
+  bool keep = false;
+  for (int i = 1; i < argc; ++i) {
+    if (argv[i] == kKeep) keep = true;
+    if (!std::string_view(argv[i]).starts_with(kAuth)) continue;
+    auth = argv[i] + kAuth.size();
+    std::memset(argv[i] + kAuth.size(), '*', auth.size());
   }
   if (auth.empty()) return Fail("started by cella, not by people; it needs --auth");
   (void)signal(SIGPIPE, SIG_IGN);
   umask(022);
   std::string received, payload;
   Hello hello = {};
-  if (!ReadHello(received, payload) || payload.size() < sizeof hello) return Fail("the first frame is no hello");
+  if (!ReadHello(received, payload) || payload.size() < sizeof hello) {
+    if (keep && received.empty()) return Idle();
+    return Fail("the first frame is no hello");
+  }
   std::memcpy(&hello, payload.data(), sizeof hello);
   if (hello.protocol != kProtocol) return Fail("it was built with another version of cella");
   const bool accepted = Accepts(auth, std::string_view(payload).substr(sizeof hello));
@@ -113,6 +123,10 @@ int main(int argc, char** argv) {
   if (!control) return Fail(control.error().message.c_str());
   UniqueFd workspace(open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!workspace) return Fail("the workspace cannot be opened");
+  std::optional<os::Directory> packages;
+  if (UniqueFd fd(open(kPackagesInside, O_RDONLY | O_DIRECTORY | O_CLOEXEC)); fd) {
+    packages.emplace(std::move(fd), std::nullopt);
+  }
   if (!SetNonBlocking(STDIN_FILENO) || !SetNonBlocking(STDOUT_FILENO)) return Fail("the stream cannot be read");
   const Meter meter;
   Ready ready = {};
@@ -128,8 +142,13 @@ int main(int argc, char** argv) {
   std::string first(reinterpret_cast<const char*>(&header), sizeof header);
   first.append(reinterpret_cast<const char*>(&ready), sizeof ready);
   if (!os::WriteAll(STDOUT_FILENO, first)) return 1;
-  Relay relay(STDIN_FILENO, STDOUT_FILENO, std::move(*control),
-              Files(os::Directory(std::move(workspace), std::nullopt)), meter);
-  relay.Run(std::move(received));
-  return 0;
+  bool init_is_there = true;
+  {
+    Relay relay(STDIN_FILENO, STDOUT_FILENO, std::move(*control),
+                Files(os::Directory(std::move(workspace), std::nullopt), std::move(packages)), meter);
+    init_is_there = relay.Run(std::move(received));
+  }
+  if (hello.stays == 0 || !init_is_there) return 0;
+  EndOthers();
+  return Idle();
 }

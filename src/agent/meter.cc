@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <string>
 
 #include "os/io.h"
+#include "os/process_usage.h"
 
 namespace cella::agent {
 
@@ -18,6 +20,10 @@ struct Meter::Files {
 namespace {
 
 constexpr uint64_t kLimit = 65536;
+
+// Of cgroup version 2 in microseconds, of version 1 in nanoseconds.
+constexpr const char* kCpuStat = "/sys/fs/cgroup/cpu.stat";
+constexpr const char* kCpuAcct = "/sys/fs/cgroup/cpuacct/cpuacct.usage";
 
 uint64_t ValueOf(const char* path, std::string_view key) {
   auto text = os::ReadFile(path, kLimit);
@@ -48,6 +54,21 @@ Meter::Meter() {
   for (const Files& files : kPids) {
     if (pids_ == nullptr && access(files.events, R_OK) == 0) pids_ = &files;
   }
+}
+
+Measured Meter::Measure() const {
+  const std::array<os::ProcessRoot, 1> agent = {{{getpid(), false}}};
+  const os::ProcessUsage below = os::MeasureTrees(agent);
+  Measured measured = {};
+  measured.processes = below.processes > 0 ? below.processes - 1 : 0;  // init is the agent's child
+  measured.memory = Read().memory;
+  if (measured.memory == 0) measured.memory = below.memory;
+  measured.cpu_ns = ValueOf(kCpuStat, "usage_usec") * 1000;
+  if (auto text = os::ReadFile(kCpuAcct, kLimit); text && measured.cpu_ns == 0) {
+    measured.cpu_ns = std::strtoull(text->c_str(), nullptr, 10);
+  }
+  if (measured.cpu_ns == 0) measured.cpu_ns = static_cast<uint64_t>(below.cpu.count());
+  return measured;
 }
 
 Counters Meter::Read() const {

@@ -11,6 +11,8 @@ class Meter {
   bool has_memory() const { return memory_ != nullptr; }
   bool has_pids() const { return pids_ != nullptr; }
   Counters Read() const;
+  // The cgroup's figures where it is readable, else those of the processes below the agent.
+  Measured Measure() const;
 
  private:
   struct Files;

@@ -139,7 +139,7 @@ void Relay::Accept() {
   Send(Kind::kConnect, program.session.number(), {});
 }
 
-// False: what came is no frame of the protocol.
+// False: what came is no frame of the protocol, or ends the session.
 bool Relay::TakeFrame(const Header& header, std::string_view payload) {
   Channel* channel = FindChannel(header.channel);
   switch (header.kind) {
@@ -159,7 +159,13 @@ bool Relay::TakeFrame(const Header& header, std::string_view payload) {
     case Kind::kGet: Send(Kind::kAnswer, header.channel, files_.Get(payload)); return true;
     case Kind::kList: Send(Kind::kAnswer, header.channel, files_.List(payload)); return true;
     case Kind::kRemove: Send(Kind::kAnswer, header.channel, files_.Remove(payload)); return true;
+    case Kind::kMeasure: {
+      const Measured measured = meter_.Measure();
+      Send(Kind::kAnswer, header.channel, EncodeAnswer(Bytes(measured)));
+      return true;
+    }
     case Kind::kPing: return true;
+    case Kind::kEnd: return false;
     case Kind::kData: return channel == nullptr || channel->Take(payload);
     case Kind::kCredit: {
       uint32_t bytes = 0;
@@ -293,7 +299,7 @@ bool Relay::Flush() {
   return true;
 }
 
-void Relay::Run(std::string received) {
+bool Relay::Run(std::string received) {
   received_ = std::move(received);
   int64_t heard = Now();
   for (;;) {
@@ -302,15 +308,15 @@ void Relay::Run(std::string received) {
     // Answers to file operations are bounded, but many: none is worked on while the stream is full.
     while (received_.size() - taken >= sizeof header && HasRoom()) {
       std::memcpy(&header, received_.data() + taken, sizeof header);
-      if (header.size > kMaxFrame) return;
+      if (header.size > kMaxFrame) return true;
       if (received_.size() - taken - sizeof header < header.size) break;
-      if (!TakeFrame(header, std::string_view(received_).substr(taken + sizeof header, header.size))) return;
+      if (!TakeFrame(header, std::string_view(received_).substr(taken + sizeof header, header.size))) return true;
       taken += sizeof header + header.size;
     }
     received_.erase(0, taken);
     for (Program& program : programs_) Serve(program);
     std::erase_if(programs_, [](const Program& program) { return program.tag == 0; });
-    if (!Flush()) return;
+    if (!Flush()) return true;
 
     const bool reads = received_.size() < kMaxFrame + sizeof header && HasRoom();
     std::vector<pollfd> ready;
@@ -331,14 +337,14 @@ void Relay::Run(std::string received) {
         if (events != 0) ready.push_back({channel->fd(), events, 0});
       }
     }
-    if (poll(ready.data(), ready.size(), works ? 0 : 1000) < 0 && errno != EINTR) return;
+    if (poll(ready.data(), ready.size(), works ? 0 : 1000) < 0 && errno != EINTR) return true;
     if (ready[0].revents != 0) {
-      if (!TakeFrames()) return;
+      if (!TakeFrames()) return true;
       heard = Now();
     }
-    if (ready[1].revents != 0 && !TakeReports()) return;
+    if (ready[1].revents != 0 && !TakeReports()) return false;
     if (ready[3].revents != 0) Accept();
-    if (Now() - heard > kSilenceSeconds * 1000) return;
+    if (Now() - heard > kSilenceSeconds * 1000) return true;
   }
 }
 

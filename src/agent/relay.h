@@ -21,8 +21,9 @@ class Relay {
   Relay(int input, int output, UniqueFd control, Files files, Meter meter)
       : input_(input), output_(output), control_(std::move(control)), files_(std::move(files)), meter_(meter) {}
 
-  // Until the stream ends, or the supervisor is silent for too long. `received` was read behind the first frame.
-  void Run(std::string received);
+  // Until the stream ends, the supervisor ends the session, or is silent for too long. `received` was read behind the
+  // first frame. False: init is gone.
+  bool Run(std::string received);
 
  private:
   struct Program {

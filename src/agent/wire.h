@@ -11,7 +11,7 @@
 
 namespace cella::agent {
 
-inline constexpr uint32_t kProtocol = 0x43410002;
+inline constexpr uint32_t kProtocol = 0x43410005;
 inline constexpr size_t kMaxFrame = size_t{4} << 20;
 inline constexpr uint32_t kWindow = 256u << 10;   // of a channel, in each direction
 inline constexpr size_t kFileChunk = 128u << 10;  // of kPut and kGet
@@ -32,6 +32,8 @@ enum class Kind : uint16_t {
   kList,       // ListOptions
   kRemove,     // the path
   kPing,
+  kEnd,      // the session is over: the agent ends everything, and itself unless it stays
+  kMeasure,  // empty; the content of the answer is a Measured
   // In both directions, on a channel.
   kData = 32,
   kCredit,  // a number of 32 bits: so many bytes were taken
@@ -59,6 +61,8 @@ constexpr Port PortOf(uint32_t channel) { return static_cast<Port>(channel & 3);
 struct Hello {
   uint32_t protocol;
   uint32_t is_session;  // init serves several programs
+  uint32_t stays;       // the agent ends everything but itself when the stream ends
+  uint32_t reserved;
   jail::WatchLimits watch;
 };
 
@@ -77,6 +81,13 @@ struct Ready {
   Counters counters;
 };
 
+// What the programs of the container use now.
+struct Measured {
+  uint64_t memory;
+  uint64_t cpu_ns;
+  uint64_t processes;
+};
+
 struct ExecOptions {
   uint32_t has_input;    // else the program's input is /dev/null
   uint32_t has_session;  // a socket as jail::kSessionFd
@@ -88,11 +99,20 @@ struct ReportFrame {
   jail::Report report;
 };
 
+// Where paths begin.
+enum class PutRoot : uint32_t {
+  kWorkspace,
+  kPackages,  // kPackagesInside, where there is one
+};
+inline constexpr const char* kPackagesInside = "/run/cella-packages";
+
 struct PutOptions {
   uint32_t mode;
   uint32_t path_size;
   uint32_t is_first;  // creates the file; else the content follows what was put before
   uint32_t replaces;  // of the first: an existing file is replaced, else it is an error
+  PutRoot root;
+  uint32_t reserved;
 };
 
 struct GetOptions {

@@ -40,6 +40,19 @@ std::map<std::string, std::string> TextMap(const Json& json) {
 
 Json Ulimit(const char* name, uint64_t value) { return {{"Name", name}, {"Soft", value}, {"Hard", value}}; }
 
+// Engines put "CAP_" in front of the names, or do not.
+std::vector<std::string> Canonical(std::vector<std::string> names) {
+  for (std::string& name : names) {
+    if (name.starts_with("CAP_")) name.erase(0, 4);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+bool SameCapabilities(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  return Canonical(a) == Canonical(b);
+}
+
 }  // namespace
 
 std::string EncodeContainer(const ContainerSpec& spec) {
@@ -147,6 +160,7 @@ std::vector<Missing> CompareWithRequest(const ContainerSpec& wanted, const Conta
   const bool all = std::ranges::any_of(found.cap_drop, [](const std::string& name) { return name == "ALL"; });
   check("capabilities", !found.privileged && (all || found.cap_drop.size() >= 10),
         fmt::format("{} dropped", found.cap_drop.size()));
+  check("cap_add", SameCapabilities(wanted.cap_add, found.cap_add), fmt::format("{}", fmt::join(found.cap_add, ", ")));
   const bool no_new = std::ranges::any_of(
       found.security_opt, [](const std::string& option) { return option.starts_with("no-new-privileges"); });
   check("no_new_privileges", no_new, "new privileges allowed");

@@ -81,7 +81,7 @@ Result<ContainerFacts> DecodeContainer(std::string_view json);
 
 // A limit or restriction that the engine dropped.
 struct Missing {
-  std::string name;   // "memory", "cpus", "pids", "network", "read_only", "capabilities", "no_new_privileges"
+  std::string name;   // "memory", "cpus", "pids", "network", "read_only", "capabilities", "cap_add", …
   std::string found;  // what the container has instead
 };
 std::vector<Missing> CompareWithRequest(const ContainerSpec& wanted, const ContainerFacts& found);

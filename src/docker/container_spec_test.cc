@@ -73,6 +73,19 @@ TEST(ContainerSpecTest, NoticesSwapThatWasAllowed) {
   EXPECT_EQ(missing[0].name, "swap");
 }
 
+TEST(ContainerSpecTest, NoticesCapabilitiesThatWereNotAskedFor) {
+  ContainerSpec spec = Limited();
+  spec.cap_add = {"NET_RAW"};
+  auto facts = DecodeContainer(Accepted(spec));
+  ASSERT_TRUE(facts);
+  facts->cap_add = {"CAP_NET_RAW"};
+  EXPECT_THAT(CompareWithRequest(spec, *facts), testing::IsEmpty());
+  facts->cap_add.emplace_back("CAP_SYS_ADMIN");
+  auto missing = CompareWithRequest(spec, *facts);
+  ASSERT_EQ(missing.size(), 1u);
+  EXPECT_EQ(missing[0].name, "cap_add");
+}
+
 TEST(ContainerSpecTest, RejectsWhatIsNoContainer) {
   EXPECT_FALSE(DecodeContainer("[]"));
   EXPECT_FALSE(DecodeContainer("{"));

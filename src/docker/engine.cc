@@ -1,5 +1,8 @@
 #include "docker/engine.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
@@ -8,6 +11,7 @@ namespace cella::docker {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace nlohmann::literals;
 using async::Task;
 using Json = nlohmann::json;
 
@@ -70,6 +74,25 @@ std::pair<std::string, std::string> SplitImage(const std::string& image) {
   return {image.substr(0, colon), image.substr(colon + 1)};
 }
 
+// "Downloading 3.1MB/8.2MB (a2abf6c4d29d)"
+std::string ProgressOf(const Json& json) {
+  auto text = [](const Json& from, const char* key) {
+    auto found = from.find(key);
+    return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  std::string line = text(json, "status");
+  if (auto detail = json.find("progressDetail"); detail != json.end() && detail->is_object()) {
+    const auto current = detail->find("current"), total = detail->find("total");
+    if (current != detail->end() && current->is_number_unsigned()) {
+      line += " " + FormatByteSize(current->get<uint64_t>());
+      if (total != detail->end() && total->is_number_unsigned()) line += "/" + FormatByteSize(total->get<uint64_t>());
+    }
+  }
+  if (const std::string id = text(json, "id"); !id.empty()) line += fmt::format(" ({})", id);
+  if (line.size() > kMaxMessage) line.resize(kMaxMessage);
+  return line;
+}
+
 }  // namespace
 
 Engine::Engine(async::Loop& loop, EngineAddress address) : loop_(loop), address_(std::move(address)) {}
@@ -121,7 +144,30 @@ Task<Status> Engine::Negotiate() {
   }
   api_version_ = VersionNumbers(version) < VersionNumbers(kNewest) ? version : std::string(kNewest);
   is_podman_ = response->header("Libpod-Api-Version").has_value();
+  // The socket of root's engine is root's; only others are asked, since the answer takes the engine a while.
+  struct stat socket;
+  const std::string& path = address_.url.address.path;
+  const bool is_roots = !path.empty() && stat(path.c_str(), &socket) == 0 && socket.st_uid == 0;
+  if (!is_roots) is_rootless_ = co_await AskRootless();
   co_return Status{};
+}
+
+// What cannot be told counts as root's.
+Task<bool> Engine::AskRootless() {
+  // Podman answers this question under a path of its own.
+  const std::string path = is_podman_ ? "/v4.0.0/libpod/info" : Path("/info");
+  auto response = co_await Call("GET", path, {}, kPatience);
+  if (!response || response->status != 200) co_return false;
+  const Json info = Json::parse(response->body, nullptr, false);
+  if (!info.is_object()) co_return false;
+  if (is_podman_) {
+    const auto rootless = "/host/security/rootless"_json_pointer;
+    co_return info.contains(rootless) && info[rootless] == true;
+  }
+  const Json options = info.value("SecurityOptions", Json::array());
+  co_return options.is_array() && std::ranges::any_of(options, [](const Json& option) {
+    return option.is_string() && option.get_ref<const std::string&>().starts_with("name=rootless");
+  });
 }
 
 Task<Result<bool>> Engine::HasImage(const std::string& image) {
@@ -133,14 +179,22 @@ Task<Result<bool>> Engine::HasImage(const std::string& image) {
 }
 
 Task<Status> Engine::Pull(const std::string& image, std::chrono::nanoseconds patience,
-                          const std::function<void(const std::string& status)>& on_progress) {
+                          const std::function<void(const std::string& line)>& on_progress) {
   const std::string what = fmt::format("pull the image '{}'", image);
   const auto [name, tag] = SplitImage(image);
   http::Client client = MakeClient(patience);
   http::ClientRequest request;
   request.method = "POST";
   request.target = Path("/images/create?fromImage=" + Escape(name) + (tag.empty() ? "" : "&tag=" + Escape(tag)));
+  const Error stalled = {ErrorCode::kClosed,
+                         fmt::format("{}: no progress for {}: see whether its registry answers, or fetch the image "
+                                     "before",
+                                     what, FormatDuration(patience)),
+                         0};
+  async::TimePoint progressed = async::Clock::now();
+  auto is_stalled = [&] { return async::Clock::now() - progressed >= patience; };
   auto response = co_await client.Start(request);
+  if (!response && is_stalled()) co_return std::unexpected(stalled);
   if (!response) co_return std::unexpected(std::move(response.error()).WithContext(what));
   if (response->status != 200) {
     auto line = co_await client.NextLine();
@@ -149,6 +203,7 @@ Task<Status> Engine::Pull(const std::string& image, std::chrono::nanoseconds pat
   }
   for (;;) {
     auto line = co_await client.NextLine();
+    if (!line && is_stalled()) co_return std::unexpected(stalled);
     if (!line) co_return std::unexpected(std::move(line.error()).WithContext(what));
     if (!*line) co_return Status{};
     Json json = Json::parse(**line, nullptr, false);
@@ -157,7 +212,11 @@ Task<Status> Engine::Pull(const std::string& image, std::chrono::nanoseconds pat
       co_return Err(ErrorCode::kNotFound, "{}: {}", what,
                     json["error"].is_string() ? json["error"].get<std::string>() : "failed");
     }
-    if (on_progress && json.contains("status") && json["status"].is_string()) on_progress(json["status"]);
+    const std::string progress = ProgressOf(json);
+    // An engine counts the seconds until it asks a registry again that does not answer.
+    if (!progress.starts_with("Retrying")) progressed = async::Clock::now();
+    if (is_stalled()) co_return std::unexpected(stalled);
+    if (on_progress && !progress.empty()) on_progress(progress);
   }
 }
 
@@ -200,8 +259,18 @@ Task<Result<ContainerFacts>> Engine::Inspect(const std::string& id) {
 }
 
 Task<Status> Engine::WaitRemoved(const std::string& id) {
-  auto response =
-      co_await Call("POST", Path("/containers/" + id + "/wait?condition=removed"), {}, std::chrono::hours(24 * 365));
+  auto waited = co_await Wait(id, "removed");
+  co_return waited;
+}
+
+Task<Status> Engine::WaitStopped(const std::string& id) {
+  auto waited = co_await Wait(id, "not-running");
+  co_return waited;
+}
+
+Task<Status> Engine::Wait(const std::string& id, const char* condition) {
+  const std::string path = Path("/containers/" + id + "/wait?condition=" + condition);
+  auto response = co_await Call("POST", path, {}, std::chrono::hours(24 * 365));
   if (!response) co_return std::unexpected(std::move(response.error()));
   // A container that is already gone answers 404.
   if (!IsSuccess(response->status) && response->status != 404) co_return Failed(*response, "wait for the container");

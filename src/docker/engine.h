@@ -31,14 +31,16 @@ class Engine {
   const EngineAddress& address() const { return address_; }
   const std::string& api_version() const { return api_version_; }
   bool is_podman() const { return is_podman_; }
+  // User 0 of its containers is the engine's own user, and not root of the machine. Known after Negotiate.
+  bool is_rootless() const { return is_rootless_; }
 
   // Asks whether the engine answers and which version of the API it speaks. Every other call comes after it.
   async::Task<Status> Negotiate();
 
   async::Task<Result<bool>> HasImage(const std::string& image);
-  // `on_progress` gets the engine's lines. kClosed: no progress for `patience`.
+  // `on_progress` gets lines for people. kClosed: no progress for `patience`.
   async::Task<Status> Pull(const std::string& image, std::chrono::nanoseconds patience,
-                           const std::function<void(const std::string& status)>& on_progress);
+                           const std::function<void(const std::string& line)>& on_progress);
 
   // The id. kNotFound: no such image. `name` may be empty.
   async::Task<Result<std::string>> Create(const ContainerSpec& spec, const std::string& name);
@@ -48,6 +50,8 @@ class Engine {
   async::Task<Result<ContainerFacts>> Inspect(const std::string& id);
   // Waits until it is removed. Cancel it to stop waiting.
   async::Task<Status> WaitRemoved(const std::string& id);
+  // Waits until it does not run.
+  async::Task<Status> WaitStopped(const std::string& id);
   async::Task<Status> Kill(const std::string& id);
   // With its anonymous volumes, also while it runs. One that is gone is fine.
   async::Task<Status> Remove(const std::string& id);
@@ -60,12 +64,15 @@ class Engine {
   http::Client MakeClient(std::chrono::nanoseconds silence) const;
   async::Task<Result<http::ClientResponse>> Call(std::string method, std::string path, std::string body,
                                                  std::chrono::nanoseconds silence);
+  async::Task<Status> Wait(const std::string& id, const char* condition);
+  async::Task<bool> AskRootless();
   std::string Path(const std::string& path) const;
 
   async::Loop& loop_;
   EngineAddress address_;
   std::string api_version_;
   bool is_podman_ = false;
+  bool is_rootless_ = false;
 };
 
 }  // namespace cella::docker

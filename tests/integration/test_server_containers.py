@@ -17,7 +17,9 @@ pytestmark = pytest.mark.needs("docker")
 # What only the operator may set, with a value that the engine would take.
 REACHING = {
     "name": "cella-test-stolen", "engine": "unix:///run/docker.sock", "bind_dir": "/etc", "read_only": False,
-    "runtime": "runsc", "image": "cella-test/other:1", "pull": "missing",
+    "runtime": "runsc", "image": "cella-test/other:1", "pull": "missing", "user": "12345", "cap_add": ["NET_RAW"],
+    "extra_hosts": {"a.example": "192.0.2.7"}, "device_requests": [{"Count": -1, "Capabilities": [["gpu"]]}],
+    "auto_remove": False, "stop_container": False,
 }
 
 
@@ -80,6 +82,53 @@ def test_host_paths_are_refused_also_below_allowed_directories(client, shared):
 def test_network_bridge_is_refused_unless_allowed(client):
     error = client.post("/v1/sessions", executor="container", network="bridge").error(403)
     assert "bridge" in error["message"], error
+
+
+@pytest.fixture(scope="module")
+def generous(cella, environment, engine):
+    """A client of a server whose operator allows a second image, the network of the engine, and a runtime."""
+    engine.tag("cella-test/other:1")
+    config = {
+        "allow": {"executors": ["container"]}, "policy": {"executor": "container"},
+        "container": {
+            "engine": engine.host, "image": engine.image, "images": ["cella-test/other:1", "cella-test/missing:1"],
+            "bridge": True, "runtimes": ["runc"],
+        },
+    }
+    with serving(cella, environment) as start:
+        yield start("--no-auth", config=config).client()
+
+
+def test_what_the_operator_lists_is_allowed(generous, engine):
+    document = {"network": "bridge", "container": {"image": "cella-test/other:1", "runtime": "runc", "init_command": "echo x > f"}}
+    session = generous.open(**document)
+    try:
+        assert session.value("open('f').read()") == "'x\\n'"
+        isolation = session.show()["isolation"]
+        assert (isolation["image"], isolation["runtime"], isolation["network"]) == ("cella-test/other:1", "runc", "bridge")
+        host = engine.inspect(isolation["container"])["HostConfig"]
+        assert (host["NetworkMode"], host["Runtime"]) == ("bridge", "runc")
+    finally:
+        session.delete()
+
+
+@pytest.mark.parametrize(
+    "container", [{"image": "cella-test/third:1"}, {"runtime": "runsc"}, {"pull": "missing"}, {"user": "1"}], ids=str
+)
+def test_what_the_operator_does_not_list_is_refused(generous, container):
+    error = generous.post("/v1/sessions", container=container).error(403)
+    assert f"container.{next(iter(container))}" in error["message"], error
+
+
+def test_missing_image_is_not_fetched_unless_the_operator_allows_it(generous):
+    answer = generous.post("/v1/sessions", container={"image": "cella-test/missing:1"})
+    assert answer.status == 404 and "cella-test/missing:1" in answer.json()["error"]["message"], answer
+
+
+def test_failing_init_command_is_the_clients_error(generous, engine):
+    error = generous.post("/v1/sessions", container={"init_command": "echo reason; false"}).error(400)
+    assert "init_command failed" in error["message"] and "reason" in error["message"], error
+    assert wait_until(lambda: not engine.containers())
 
 
 def test_keys_without_meaning_are_refused(client):

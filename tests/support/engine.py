@@ -9,6 +9,16 @@ from support.needs import require
 OWNER = "cella.owner"
 
 
+def _text_of(content):
+    """Of a multiplexed stream: eight bytes before each part, of which four are its size."""
+    parts = []
+    while content:
+        size = int.from_bytes(content[4:8], "big")
+        parts.append(content[8 : 8 + size])
+        content = content[8 + size :]
+    return b"".join(parts).decode()
+
+
 class Engine:
     def __init__(self, settings=None):
         settings = settings or require("docker")
@@ -20,13 +30,15 @@ class Engine:
         status, answer = self.ask(method, path, body)
         return status, json.loads(answer) if answer else None
 
-    def ask(self, method, path, body=None):
+    def ask(self, method, path, body=None, headers=None):
+        """(status, bytes). A body is bytes, or a document that is sent as JSON."""
         connection = http.client.HTTPConnection("engine", timeout=60)
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.connect(self.host.removeprefix("unix://"))
         try:
-            data = None if body is None else json.dumps(body)
-            connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
+            if body is not None and not isinstance(body, bytes):
+                body, headers = json.dumps(body), {"Content-Type": "application/json"}
+            connection.request(method, path, body, headers or {})
             response = connection.getresponse()
             return response.status, response.read()
         finally:
@@ -54,12 +66,40 @@ class Engine:
     def logs(self, container):
         """Both streams of a container that has no terminal: without the eight bytes before each part."""
         _, content = self.ask("GET", f"/containers/{container}/logs?stdout=1&stderr=1")
-        parts = []
-        while content:
-            size = int.from_bytes(content[4:8], "big")
-            parts.append(content[8 : 8 + size])
-            content = content[8 + size :]
-        return b"".join(parts).decode()
+        return _text_of(content)
+
+    def execute(self, container, command):
+        """What a command writes that is started beside the others in a container."""
+        body = {"AttachStdout": True, "AttachStderr": True, "Cmd": command}
+        status, made = self.call("POST", f"/containers/{container}/exec", body)
+        assert status == 201, made
+        _, content = self.ask("POST", f"/exec/{made['Id']}/start", {"Detach": False})
+        return _text_of(content)
+
+    def tag(self, name):
+        """Another name for the test image."""
+        repository, tag = name.rsplit(":", 1)
+        status, answer = self.ask("POST", f"/images/{self.image}/tag?repo={repository}&tag={tag}")
+        assert status == 201, answer
+
+    def has(self, image):
+        return self.call("GET", f"/images/{image}/json")[0] == 200
+
+    def load(self, archive, image):
+        """An image with the files of a tar archive."""
+        repository, tag = image.rsplit(":", 1)
+        path = f"/images/create?fromSrc=-&repo={repository}&tag={tag}"
+        status, answer = self.ask("POST", path, archive, {"Content-Type": "application/x-tar"})
+        assert status == 200, answer
+
+    def push(self, image):
+        repository, tag = image.rsplit(":", 1)
+        nobody = {"X-Registry-Auth": "e30="}
+        status, answer = self.ask("POST", f"/images/{repository}/push?tag={tag}", b"", nobody)
+        assert status == 200 and b'"error"' not in answer, answer
+
+    def forget(self, image):
+        self.ask("DELETE", f"/images/{image}?force=1")
 
     def remove(self, container):
         self.call("DELETE", f"/containers/{container}?force=1&v=1")

@@ -62,9 +62,10 @@ def test_cpu_quota_in_microseconds_is_refused_with_the_share():
         ContainerConfig(auth_disabled=True, cpu_quota=50000)
 
 
-def test_packages_at_run_time_are_refused_with_the_remedy():
-    with pytest.raises(ValueError, match="use an image"):
-        ContainerConfig(auth_disabled=True, allow_runtime_deps=True)
+@pytest.mark.parametrize("given", [{"deps": ["six"]}, {"deps_file": "r.txt"}, {"allow_runtime_deps": True}])
+def test_packages_are_refused_where_no_state_is_kept(given):
+    with pytest.raises(ValueError, match="deps"):
+        ContainerConfig(auth_disabled=True, mode="command", **given)
 
 
 def test_configuration_survives_json():
@@ -76,7 +77,7 @@ def test_configuration_becomes_a_policy_with_the_defaults_of_the_table():
     assert ContainerConfig(auth_token="secret", work_dir="/w", bind_dir="/b").policy(local=False) == {
         "executor": "container", "network": "none", "workdir": "/w", "limits": {"timeout": 60.0, "memory": "512m"},
         "container": {"auth_token": "secret", "auth_disabled": False, "bind_dir": "/b"},
-        "best_effort": False,
+        "best_effort": False, "allow_runtime_deps": False,
     }
 
 
@@ -150,6 +151,31 @@ def test_options_reach_the_container(contained, wait, engine, tmp_path):
 
 
 @docker
+def test_further_options_reach_the_container(contained, wait, engine):
+    session = contained(
+        user=12345, extra_hosts={"a.example": "192.0.2.7"}, init_command="echo once >> f", env={"NAME": "secret"}
+    )
+    code = "import os; (os.getuid(), open('f').read(), 'a.example' in open('/etc/hosts').read())"
+    assert wait(session.run(code)).value == "(12345, 'once\\n', True)"
+    isolation = wait(session.info())["isolation"]
+    assert isolation["user"] == "12345:12345" and isolation["env"] == "NAME" and "secret" not in str(isolation)
+
+
+@docker
+@pytest.mark.parametrize("field, status", [("auto_remove", "exited"), ("stop_container", "running")])
+def test_container_stays_where_it_was_asked_to(contained, wait, engine, field, status):
+    name = a_name()
+    session = contained(container_name=name, **{field: False})
+    try:
+        assert wait(session.run("1")).value == "1"
+        assert f"docker rm -f {name}" in wait(session.info())["isolation"]["kept"]
+        wait(session.close() if hasattr(session, "close") else session.aclose())
+        assert engine.inspect(name)["State"]["Status"] == status
+    finally:
+        engine.remove(name)
+
+
+@docker
 @pytest.mark.parametrize(
     "fields, words",
     [
@@ -157,6 +183,10 @@ def test_options_reach_the_container(contained, wait, engine, tmp_path):
         ({"image": "cella-test/none:9", "pull": "never"}, "cella-test/none:9"),
         ({"engine": "unix:///nonexistent.sock"}, "start Docker or Podman"),
         ({"read_only": False, "disk_limit": "1m"}, "disk"),
+        ({"user": "0"}, "user"),
+        ({"cap_add": ["NET_RAW"]}, "cap_add"),
+        ({"device_requests": [{"Count": -1, "Capabilities": [["gpu"]]}]}, "device driver"),
+        ({"init_command": "echo reason; false"}, "init_command failed.*reason"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(open_session, wait, engine, fields, words):
@@ -178,14 +208,19 @@ def test_taken_name_is_refused_and_the_other_container_lives(contained, wait, en
 
 
 @docker
-def test_snippet_of_the_guide_prints_what_it_says(engine, capsys, monkeypatch):
+@pytest.mark.needs("network-index")
+def test_snippets_of_the_guide_print_what_they_say(engine, capsys, monkeypatch, tmp_path):
     from test_docs import PROMISE, SNIPPET, run
 
     monkeypatch.setenv("DOCKER_HOST", engine.host)
-    (snippet,) = SNIPPET.findall((REPOSITORY / "docs" / "container.md").read_text())
-    code = snippet.replace('"python:3-slim"', f'"{engine.image}", engine="{engine.host}"')
-    asyncio.run(run(code, {}))
-    assert capsys.readouterr().out.splitlines() == PROMISE.findall(snippet)
+    monkeypatch.setenv("CELLA_STATE_DIR", str(tmp_path))
+    snippets = SNIPPET.findall((REPOSITORY / "docs" / "container.md").read_text())
+    assert len(snippets) == 2
+    names = {}
+    for snippet in snippets:
+        code = snippet.replace('"python:3-slim"', f'"{engine.image}", engine="{engine.host}"')
+        asyncio.run(run(code, names))
+        assert capsys.readouterr().out.splitlines() == PROMISE.findall(snippet)
 
 
 @docker

@@ -29,6 +29,8 @@ using async::Task;
 // The engine may take no byte for this long before the container counts as lost.
 constexpr auto kWritePatience = 20s;
 constexpr size_t kMostPending = 64;
+// So long an agent that stays may take to end everything else.
+constexpr auto kLeavePatience = 8s;
 constexpr int kMostFds = 8;
 
 template <typename T>
@@ -75,7 +77,9 @@ Task<Result<std::unique_ptr<AgentBridge>>> AgentBridge::Open(async::Loop& loop, 
                                                              Options options, async::TimePoint deadline) {
   CO_TRY(os::SocketPair control, os::MakeMessageSockets());
   std::unique_ptr<AgentBridge> bridge(new AgentBridge(loop, std::move(stream), std::move(control)));
-  const agent::Hello hello = {agent::kProtocol, options.is_session ? 1u : 0u, options.watch};
+  bridge->stays_ = options.stays;
+  const agent::Hello hello = {agent::kProtocol, options.is_session ? 1u : 0u, options.stays ? 1u : 0u, 0,
+                              options.watch};
   bridge->Post(Kind::kHello, 0, Bytes(hello), options.token);
   bridge->tasks_.Add(bridge->WriteStream());
   bridge->tasks_.Add(bridge->ReadStream());
@@ -315,7 +319,7 @@ Task<void> AgentBridge::ServeControl() {
     if (!TakeRequest()) break;
     has_ended_.Notify();
   }
-  Cut();
+  Leave();
 }
 
 // Forgets programs that have ended.
@@ -336,6 +340,14 @@ Task<void> AgentBridge::Reap() {
   }
 }
 
+void AgentBridge::Leave() {
+  if (stays_ && is_ready_.is_set()) {
+    Post(Kind::kEnd, 0, {});
+  } else {
+    Cut();
+  }
+}
+
 Task<void> AgentBridge::Ping() {
   for (;;) {
     bool slept = co_await async::SleepUntil(async::Clock::now() + std::chrono::seconds(agent::kPingSeconds));
@@ -347,11 +359,35 @@ Task<void> AgentBridge::Ping() {
 Task<Result<AgentBridge::Answer>> AgentBridge::Ask(Kind kind, std::string payload) {
   if (gone_.is_set()) co_return std::unexpected(ContainerGone());
   if (pending_.size() >= kMostPending) co_return Err(ErrorCode::kExhausted, "too many file operations at once");
+  auto answer = co_await Await(Pose(kind, payload));
+  co_return answer;
+}
+
+Task<Status> AgentBridge::AskAll(Kind kind, std::vector<std::string> payloads) {
+  if (gone_.is_set()) co_return std::unexpected(ContainerGone());
+  std::vector<std::shared_ptr<Pending>> posed;
+  for (const std::string& payload : payloads) posed.push_back(Pose(kind, payload));
+  payloads.clear();
+  Status status;
+  for (auto& pending : posed) {
+    auto answer = co_await Await(std::move(pending));
+    if (!answer && status) status = std::unexpected(std::move(answer.error()));
+  }
+  co_return status;
+}
+
+std::shared_ptr<AgentBridge::Pending> AgentBridge::Pose(Kind kind, std::string_view payload) {
   auto pending = std::make_shared<Pending>(loop_);
   const uint32_t number = ++last_question_;
   pending_[number] = pending;
   Post(kind, number, payload);
+  return pending;
+}
+
+Task<Result<AgentBridge::Answer>> AgentBridge::Await(std::shared_ptr<Pending> pending) {
   bool arrived = co_await pending->arrived.Wait();
+  // Cancelled: the answer may never come.
+  if (!arrived) std::erase_if(pending_, [&](const auto& each) { return each.second == pending; });
   if (!arrived || !pending->answer) co_return std::unexpected(ContainerGone());
   Answer answer = std::move(*pending->answer);
   if (answer.head.error != 0) {
@@ -367,6 +403,8 @@ Task<Result<AgentBridge::Answer>> AgentBridge::Ask(Kind kind, std::string payloa
 
 Task<void> AgentBridge::Close() {
   closing_ = true;
+  Leave();
+  if (stays_) (void)co_await async::WithDeadline(gone_.Wait(), async::Clock::now() + kLeavePatience);
   Cut();
   (void)co_await gone_.Wait();
   tasks_.Cancel();

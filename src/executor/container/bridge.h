@@ -24,6 +24,7 @@ class AgentBridge : public FrameSender {
   struct Options {
     std::string token;  // empty: none is wanted
     bool is_session = false;
+    bool stays = false;  // the container outlives the stream
     jail::WatchLimits watch = {};
   };
   // Says hello and waits for the agent. The container has been started.
@@ -50,10 +51,13 @@ class AgentBridge : public FrameSender {
   };
   // A file operation; the payload as in agent/wire.h. An Error is the agent's, or the container is gone.
   async::Task<Result<Answer>> Ask(agent::Kind kind, std::string payload);
+  // Many operations in their order, of which only the failure of the first that fails is reported. The caller bounds
+  // their size.
+  async::Task<Status> AskAll(agent::Kind kind, std::vector<std::string> payloads);
 
   // Ends the stream, at which the agent ends.
   void Cut() { stream_.Kill(); }
-  // Cuts, and waits until nothing of the bridge is left. Before the bridge is destroyed.
+  // Ends the session, and waits until nothing of the bridge is left. Before the bridge is destroyed.
   async::Task<void> Close();
 
  private:
@@ -75,12 +79,17 @@ class AgentBridge : public FrameSender {
   async::Task<void> Reap();
   void StartProgram(const jail::Request& request, std::vector<UniqueFd> fds);
   async::Task<void> End();
+  // The session is over.
+  void Leave();
 
   struct Pending {
     explicit Pending(async::Loop& loop) : arrived(loop) {}
     async::Event arrived;
     std::optional<Answer> answer;
   };
+
+  std::shared_ptr<Pending> Pose(agent::Kind kind, std::string_view payload);
+  async::Task<Result<Answer>> Await(std::shared_ptr<Pending> pending);
 
   async::Loop& loop_;
   docker::AttachedStream stream_;
@@ -98,6 +107,7 @@ class AgentBridge : public FrameSender {
   UniqueFd listener_;          // of the call socket on this side, until the Launch gets it
   UniqueFd listener_path_;     // by which connections of the guest are made to it
   async::Notifier has_ended_;  // a program
+  bool stays_ = false;
   bool closing_ = false;
   async::TaskGroup tasks_;
 };

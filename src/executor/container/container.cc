@@ -6,6 +6,7 @@
 
 #include "async/deadline.h"
 #include "base/sha256.h"
+#include "executor/container/owner.h"
 #include "executor/container/programs_archive.h"
 
 namespace cella::executor {
@@ -59,18 +60,58 @@ Task<Result<std::string>> Container::CreateOnce(docker::ContainerSpec& spec, con
   co_return created;
 }
 
-Task<Status> Container::Create(docker::ContainerSpec spec, const ContainerPolicy& policy) {
+Task<bool> Container::RemoveLeftover(const std::string& name, const std::string& owner) {
+  auto found = co_await engine_.Inspect(name);
+  if (!found) co_return false;
+  auto label = found->labels.find(kOwnerLabel);
+  if (label == found->labels.end()) co_return false;
+  if (label->second != owner && !IsOrphan(label->second)) co_return false;
+  auto removed = co_await engine_.Remove(found->id);
+  if (removed)
+    (void)co_await async::WithDeadline(engine_.WaitRemoved(found->id), async::Clock::now() + kRemovalPatience);
+  co_return removed.has_value();
+}
+
+// A request to stop drops the connection, at which the engine ends the pull.
+Task<Status> Container::Pull(const std::string& image, const Waiting& waiting) {
+  bool is_over = false;
+  auto pull = [&]() -> Task<Status> {
+    auto pulled = co_await engine_.Pull(image, kPullPatience, waiting.progress);
+    is_over = true;
+    co_return pulled;
+  };
+  auto ending = [&]() -> Task<bool> {
+    const bool ends = co_await waiting.stop.Ending();
+    if (ends || is_over) co_return ends;
+    // No one can stop it: this ends when the pull does.
+    (void)co_await async::SleepUntil(async::Clock::now() + std::chrono::hours(24 * 365));
+    co_return false;
+  };
+  auto first = co_await async::FirstOf(pull(), ending());
+  if (auto* pulled = std::get_if<0>(&first)) co_return std::move(*pulled);
+  co_return Err(ErrorCode::kClosed, "stopped before it began");
+}
+
+Task<Status> Container::Create(docker::ContainerSpec spec, const ContainerPolicy& policy, const Waiting& waiting) {
+  auto_remove_ = policy.auto_remove;
+  stops_ = policy.stop_container;
   token_ = policy.auth_token;
   if (token_.empty() && !policy.auth_disabled) {
     CO_TRY(token_, RandomHex());
   }
+  // Of two containers of this process with one name, the second is refused.
+  if (!policy.name.empty() && live_.insert(policy.name).second) name_ = policy.name;
   CO_TRY(std::string auth, AuthArgument(token_));
   spec.entrypoint.push_back("--auth=" + auth);
   auto created = co_await CreateOnce(spec, policy);
   if (!created && created.error().code == ErrorCode::kNotFound && policy.pull) {
-    auto pulled = co_await engine_.Pull(spec.image, kPullPatience, nullptr);
+    auto pulled = co_await Pull(spec.image, waiting);
     CO_TRY_VOID(pulled);
     created = co_await CreateOnce(spec, policy);
+  }
+  if (!created && created.error().code == ErrorCode::kExhausted && !name_.empty()) {
+    const bool freed = co_await RemoveLeftover(policy.name, spec.labels[kOwnerLabel]);
+    if (freed) created = co_await CreateOnce(spec, policy);
   }
   if (!created && MissesSource(created.error())) {
     created.error().message += policy.bind_dir.empty()
@@ -85,9 +126,10 @@ Task<Status> Container::Create(docker::ContainerSpec spec, const ContainerPolicy
 }
 
 Task<Result<std::unique_ptr<Container>>> Container::Create(async::Loop& loop, docker::Engine& engine,
-                                                           docker::ContainerSpec spec, const ContainerPolicy& policy) {
-  std::unique_ptr<Container> container(new Container(loop, engine));
-  auto done = co_await container->Create(std::move(spec), policy);
+                                                           std::set<std::string>& live, docker::ContainerSpec spec,
+                                                           const ContainerPolicy& policy, Waiting waiting) {
+  std::unique_ptr<Container> container(new Container(loop, engine, live));
+  auto done = co_await container->Create(std::move(spec), policy, waiting);
   if (!done) {
     co_await container->End();
     co_return std::unexpected(std::move(done.error()));
@@ -100,28 +142,50 @@ Task<Status> Container::Start(bool is_session, jail::WatchLimits watch) {
   CO_TRY(docker::AttachedStream stream, std::move(attached));
   auto started = co_await engine_.Start(id_);
   CO_TRY_VOID(started);
-  AgentBridge::Options hello{std::exchange(token_, {}), is_session, watch};
+  AgentBridge::Options hello{std::exchange(token_, {}), is_session, !stops_, watch};
   auto deadline = async::Clock::now() + kAgentPatience;
   auto opened = co_await AgentBridge::Open(loop_, std::move(stream), std::move(hello), deadline);
   CO_TRY(bridge_, std::move(opened));
   co_return Status{};
 }
 
-Task<void> Container::Kill() { (void)co_await engine_.Remove(id_); }
+Task<void> Container::Kill() {
+  if (keeps_ && !auto_remove_) {
+    (void)co_await engine_.Kill(id_);
+  } else {
+    (void)co_await engine_.Remove(id_);
+  }
+}
 
 void Container::Destroy() {
   if (!id_.empty()) tasks_.Add(Kill());
 }
 
+// The agent has ended with its stream, and the container with it.
+Task<void> Container::Stop() {
+  const auto deadline = async::Clock::now() + kRemovalPatience;
+  auto stopped = co_await async::WithDeadline(engine_.WaitStopped(id_), deadline);
+  if (!stopped || !*stopped) (void)co_await engine_.Kill(id_);
+}
+
 Task<void> Container::End() {
   if (bridge_) co_await bridge_->Close();
   co_await tasks_.Join();
-  if (id_.empty()) co_return;
-  // The agent has ended with its stream; the engine removes what is left. Asked to remove it as well, it does not wait
-  // for a container that is stuck.
-  auto removed = co_await engine_.Remove(id_);
-  if (removed) (void)co_await async::WithDeadline(engine_.WaitRemoved(id_), async::Clock::now() + kRemovalPatience);
+  if (!id_.empty()) co_await EndContainer();
   id_.clear();
+  live_.erase(name_);
+}
+
+Task<void> Container::EndContainer() {
+  if (keeps_ && !stops_) {
+    // It stays, alone with its agent.
+  } else if (keeps_ && !auto_remove_) {
+    co_await Stop();
+  } else {
+    // The engine removes what is left. Asked to remove it as well, it does not wait for a container that is stuck.
+    auto removed = co_await engine_.Remove(id_);
+    if (removed) (void)co_await async::WithDeadline(engine_.WaitRemoved(id_), async::Clock::now() + kRemovalPatience);
+  }
 }
 
 }  // namespace cella::executor

@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "confine/host_shares.h"
 #include "confine/identity.h"
 #include "confine/workspace.h"
@@ -41,11 +43,14 @@ Task<Result<docker::Engine*>> ContainerExecutor::EngineFor(const std::string& na
   co_return (engines_[name] = std::move(engine)).get();
 }
 
-Result<ContainerSurroundings> ContainerExecutor::Surroundings(const Policy& policy) {
+Result<ContainerSurroundings> ContainerExecutor::Surroundings(const Policy& policy, const docker::Engine& engine) {
   ContainerSurroundings surroundings;
+  surroundings.rootless = engine.is_rootless();
   surroundings.programs = context_.runners;
   TRY(surroundings.owner, OwnerOfThisProcess());
-  if (geteuid() != 0 || !policy.workdir.empty()) {
+  if (surroundings.rootless) {
+    // The engine's user, which is the caller.
+  } else if (geteuid() != 0 || !policy.workdir.empty()) {
     // The caller. Root's own directory is writable for uid 0 alone, which has no capabilities inside.
     surroundings.uid = geteuid();
     surroundings.gid = getegid();
@@ -68,15 +73,19 @@ Task<Result<std::unique_ptr<run::Guest>>> ContainerExecutor::Open(run::GuestSpec
     co_return Err(ErrorCode::kUnsupported,
                   "modules cannot be preloaded in a container: import them in the session's first run");
   }
-  CO_TRY(ContainerSurroundings surroundings, Surroundings(policy));
+  CO_TRY_VOID(CheckContainerPolicy(policy));
+  auto found = co_await EngineFor(policy.container.engine);
+  CO_TRY(docker::Engine * engine, std::move(found));
+  CO_TRY(ContainerSurroundings surroundings, Surroundings(policy, *engine));
   const bool is_session = only == nullptr && policy.container.mode == ContainerMode::kSession;
   const LimitsFor what = is_session ? LimitsFor::kSession : LimitsFor::kProgram;
+  surroundings.packages = std::ranges::find(spec.spaces, run::kPackagesSpace) != spec.spaces.end();
   CO_TRY(ContainerPlan plan, PlanContainer(policy, surroundings, what));
   auto shareable = co_await confine::CheckHostShares(context_, confine::SharesOf(policy, {}));
   CO_TRY_VOID(shareable);
-  auto found = co_await EngineFor(policy.container.engine);
-  CO_TRY(docker::Engine * engine, std::move(found));
-  auto created = co_await Container::Create(context_.loop, *engine, plan.spec, policy.container);
+  Container::Waiting waiting{stop, spec.progress};
+  auto created =
+      co_await Container::Create(context_.loop, *engine, live_, plan.spec, policy.container, std::move(waiting));
   CO_TRY(std::unique_ptr<Container> container, std::move(created));
   Status adapted = AdaptToEngine(policy, docker::CompareWithRequest(plan.spec, container->facts()), &plan);
   if (adapted) adapted = co_await container->Start(is_session, plan.limits.watch);
@@ -85,14 +94,20 @@ Task<Result<std::unique_ptr<run::Guest>>> ContainerExecutor::Open(run::GuestSpec
     co_await container->End();
     co_return std::unexpected(std::move(adapted.error()));
   }
-  Isolation isolation = DescribeContainer(policy, plan, container->bridge().ready());
+  Isolation isolation = DescribeContainer(policy, plan, container->bridge().ready(), container->facts().name);
   if (is_session) {
     auto opened = co_await ContainerSession::Open(context_, std::move(spec), std::move(container),
-                                                  std::move(plan.limits), std::move(isolation));
+                                                  std::move(plan.limits), std::move(isolation), stop);
     co_return opened;
   }
-  co_return std::make_unique<ContainerGuest>(context_, std::move(spec), std::move(container), std::move(plan.limits),
-                                             std::move(isolation));
+  auto guest = std::make_unique<ContainerGuest>(context_, std::move(spec), std::move(container), std::move(plan.limits),
+                                                std::move(isolation));
+  auto prepared = co_await guest->Prepare(stop);
+  if (!prepared) {
+    co_await guest->Close();
+    co_return std::unexpected(std::move(prepared.error()));
+  }
+  co_return guest;
 }
 
 }  // namespace cella::executor

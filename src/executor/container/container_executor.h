@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "confine/launch_context.h"
@@ -23,10 +24,11 @@ class ContainerExecutor : public run::Executor {
  private:
   // Ready for calls; what killed supervisors left with it has been removed.
   async::Task<Result<docker::Engine*>> EngineFor(const std::string& name);
-  Result<ContainerSurroundings> Surroundings(const Policy& policy);
+  Result<ContainerSurroundings> Surroundings(const Policy& policy, const docker::Engine& engine);
 
   confine::LaunchContext context_;
   std::map<std::string, std::unique_ptr<docker::Engine>> engines_;  // by the name that the policy gives
+  std::set<std::string> live_;                                      // containers that have a session
   uint32_t opened_ = 0;
 };
 

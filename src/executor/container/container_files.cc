@@ -30,7 +30,8 @@ bool IsUnsafe(std::string_view path) {
 }  // namespace
 
 Task<Status> ContainerFiles::Write(std::string path, std::string_view content, bool replaces, uint32_t mode) {
-  agent::PutOptions options = {mode, static_cast<uint32_t>(path.size()), 1, replaces ? 1u : 0u};
+  agent::PutOptions options = {
+      mode, static_cast<uint32_t>(path.size()), 1, replaces ? 1u : 0u, agent::PutRoot::kWorkspace, 0};
   do {
     const std::string_view part = content.substr(0, agent::kFileChunk);
     content.remove_prefix(part.size());

@@ -4,6 +4,7 @@
 
 #include "confine/program_execution.h"
 #include "confine/program_guest.h"
+#include "executor/container/init_command.h"
 #include "executor/container/inside.h"
 #include "language/detect.h"
 #include "os/io.h"
@@ -26,6 +27,19 @@ ContainerGuest::ContainerGuest(confine::LaunchContext& context, run::GuestSpec s
 std::string ContainerGuest::LanguageOf(const RunSpec& run, const Block& block) const {
   auto found = language::Detect(context_.table, {block.language, run.file, block.code});
   return found ? (*found)->name : block.language;
+}
+
+confine::ProgramPlace ContainerGuest::Place() {
+  static const os::Cgroup kNoCgroup;
+  confine::ProgramPlace place{context_.loop, launch_, kNoCgroup, limits_};
+  place.usage = [this] { return UsageOf(container_->bridge()); };
+  return place;
+}
+
+Task<Status> ContainerGuest::Prepare(run::StopToken stop) {
+  auto done = co_await RunInitCommand(Place(), spec_.policy, stop);
+  if (done) container_->Keep();
+  co_return done;
 }
 
 // As for another root tree: interpreters are looked up inside.
@@ -66,10 +80,7 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerGuest::Begin(const run::B
     program.standard_input.Reset(fcntl(turn.run.stdin_fd, F_DUPFD_CLOEXEC, 3));
     if (!program.standard_input) co_return SysErr(errno, "standard input");
   }
-  static const os::Cgroup kNoCgroup;
-  confine::ProgramPlace place{context_.loop, launch_, kNoCgroup, limits_};
-  place.usage = [this] { return UsageOf(container_->bridge()); };
-  co_return confine::StartProgram(place, std::move(program));
+  co_return confine::StartProgram(Place(), std::move(program));
 }
 
 Task<Result<run::StateReport>> ContainerGuest::AfterBlock(const run::RunFacts& facts, run::EventSink& sink) {
@@ -88,6 +99,8 @@ Task<void> ContainerGuest::Close() {
   co_await launch_.End();
   co_await container_->End();
 }
+
+Task<run::GuestUsage> ContainerGuest::MeasureUsage() { return MeasureContainer(container_->bridge()); }
 
 std::optional<uint64_t> ContainerGuest::MemoryUsed() const {
   const uint64_t used = container_->bridge().counters().memory;

@@ -8,6 +8,7 @@
 #include "confine/launch.h"
 #include "confine/launch_context.h"
 #include "confine/limits.h"
+#include "confine/program_execution.h"
 #include "executor/container/container.h"
 #include "executor/container/container_files.h"
 #include "run/executor.h"
@@ -19,6 +20,9 @@ class ContainerGuest : public run::Guest, public run::CallSocket {
   ContainerGuest(confine::LaunchContext& context, run::GuestSpec spec, std::unique_ptr<Container> container,
                  confine::LimitPlan limits, Isolation isolation);
 
+  // Before the first block. After an Error there is still Close.
+  async::Task<Status> Prepare(run::StopToken stop);
+
   const run::Traits& traits(std::string_view) const override { return run::kPrograms; }
   const Isolation& isolation() const override { return isolation_; }
   std::string LanguageOf(const RunSpec& run, const Block& block) const override;
@@ -26,12 +30,14 @@ class ContainerGuest : public run::Guest, public run::CallSocket {
   async::Task<Result<run::StateReport>> AfterBlock(const run::RunFacts& facts, run::EventSink& sink) override;
   async::Task<void> Close() override;
   std::optional<uint64_t> MemoryUsed() const override;
+  async::Task<run::GuestUsage> MeasureUsage() override;
 
   run::CallSocket* call_socket() override { return this; }
   async::Task<Result<UniqueFd>> Listen() override { return launch_.Listen(); }
 
  private:
   async::Task<Result<language::Plan>> MakeBlockPlan(const run::BlockTurn& turn);
+  confine::ProgramPlace Place();
 
   confine::LaunchContext& context_;
   run::GuestSpec spec_;

@@ -1,6 +1,10 @@
 #include "executor/container/container_plan.h"
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <tuple>
 
 #include "executor/container/container.h"
 #include "executor/container/inside.h"
@@ -21,7 +25,56 @@ docker::TmpfsMount Scratch(const char* target, uint64_t bytes, const ContainerSu
                               surroundings.uid, surroundings.gid)};
 }
 
-Status CheckPolicy(const Policy& policy) {
+// "UID[:GID]" in decimal; the group is that of the user's number where it is not given.
+std::optional<std::pair<uint32_t, uint32_t>> ParseUser(std::string_view text) {
+  const size_t colon = text.find(':');
+  const std::string_view user = text.substr(0, colon);
+  const std::string_view group = colon == text.npos ? user : text.substr(colon + 1);
+  std::pair<uint32_t, uint32_t> ids;
+  for (auto [part, id] : {std::pair(user, &ids.first), std::pair(group, &ids.second)}) {
+    const char* end = part.data() + part.size();
+    auto [at, error] = std::from_chars(part.data(), end, *id);
+    if (error != std::errc() || at != end || *id == std::numeric_limits<uint32_t>::max()) return std::nullopt;
+  }
+  return ids;
+}
+
+// Whom the code runs as. Root of the machine only in a directory of root's, without rights but what cap_add names.
+Status ChooseUser(const Policy& policy, ContainerSurroundings* surroundings) {
+  const std::string& wanted = policy.container.user;
+  if (!wanted.empty()) {
+    const auto ids = ParseUser(wanted);
+    if (!ids) return Err(ErrorCode::kInvalid, "user '{}': give numbers, as UID or UID:GID", wanted);
+    const bool is_owner = surroundings->uid == 0 && !policy.workdir.empty();
+    if ((ids->first == 0 || ids->second == 0) && !surroundings->rootless && !is_owner) {
+      return Err(ErrorCode::kPermission,
+                 "user '{}': code never runs as root of this machine (only where root gives it a working directory, or "
+                 "with a rootless engine); name another user",
+                 wanted);
+    }
+    std::tie(surroundings->uid, surroundings->gid) = *ids;
+  }
+  if (!policy.container.cap_add.empty() && surroundings->uid != 0) {
+    return Err(ErrorCode::kUnsupported,
+               "cap_add: the kernel gives added capabilities to user 0 alone, and the code runs as another one: use a "
+               "rootless engine, or a working directory of root's");
+  }
+  return {};
+}
+
+confine::LimitContext EngineLimits(const Policy& policy, const ContainerSurroundings& surroundings) {
+  confine::LimitContext context;
+  context.private_workspace = policy.workdir.empty();
+  context.open_files_maximum = surroundings.open_files_maximum;
+  context.has_cpu = context.has_memory = context.has_pids = true;
+  // The engine knows no limit of processor time: init holds it.
+  context.has_cpuacct = false;
+  return context;
+}
+
+}  // namespace
+
+Status CheckContainerPolicy(const Policy& policy) {
   auto refuse = [](const char* option, const char* instead) {
     return Err(ErrorCode::kInvalid, "{} has no meaning in a container: {}", option, instead);
   };
@@ -45,20 +98,10 @@ Status CheckPolicy(const Policy& policy) {
   return {};
 }
 
-confine::LimitContext EngineLimits(const Policy& policy, const ContainerSurroundings& surroundings) {
-  confine::LimitContext context;
-  context.private_workspace = policy.workdir.empty();
-  context.open_files_maximum = surroundings.open_files_maximum;
-  context.has_cpu = context.has_memory = context.has_pids = true;
-  // The engine knows no limit of processor time: init holds it.
-  context.has_cpuacct = false;
-  return context;
-}
+bool Stays(const ContainerPolicy& policy) { return !policy.auto_remove || !policy.stop_container; }
 
-}  // namespace
-
-Result<ContainerPlan> PlanContainer(const Policy& policy, const ContainerSurroundings& surroundings, LimitsFor what) {
-  TRY_VOID(CheckPolicy(policy));
+Result<ContainerPlan> PlanContainer(const Policy& policy, ContainerSurroundings surroundings, LimitsFor what) {
+  TRY_VOID(ChooseUser(policy, &surroundings));
   ContainerPlan plan;
   const confine::LimitContext context = EngineLimits(policy, surroundings);
   if (what == LimitsFor::kSession) {
@@ -70,6 +113,14 @@ Result<ContainerPlan> PlanContainer(const Policy& policy, const ContainerSurroun
   spec.image = policy.container.image.empty() ? kDefaultImage : policy.container.image;
   spec.entrypoint = {std::string(kProgramsInside) + "/cella-agent"};
   spec.labels = {{kOwnerLabel, surroundings.owner}};
+  if (Stays(policy.container)) {
+    spec.labels[kKeptLabel] = "1";
+    spec.entrypoint.emplace_back("--keep");
+  }
+  spec.auto_remove = policy.container.auto_remove;
+  for (const auto& [name, address] : policy.container.extra_hosts) spec.extra_hosts.push_back(name + ":" + address);
+  if (!policy.container.device_requests.empty()) spec.device_requests = policy.container.device_requests;
+  spec.cap_add = policy.container.cap_add;
   spec.working_dir = kWorkspaceInside;
   spec.network = ToString(policy.network);
   spec.user = fmt::format("{}:{}", surroundings.uid, surroundings.gid);
@@ -92,6 +143,7 @@ Result<ContainerPlan> PlanContainer(const Policy& policy, const ContainerSurroun
     spec.binds.push_back({bound.empty() ? policy.workdir : bound, kWorkspaceInside, false});
   }
   spec.tmpfs.push_back(Scratch("/tmp", disk, surroundings));
+  if (surroundings.packages) spec.tmpfs.push_back(Scratch(agent::kPackagesInside, disk, surroundings));
   for (const Mount& mount : policy.mounts) {
     spec.binds.push_back({mount.source, mount.target, mount.mode == MountMode::kReadOnly});
   }
@@ -119,7 +171,9 @@ Status AdaptToEngine(const Policy& policy, const std::vector<docker::Missing>& m
   return {};
 }
 
-Isolation DescribeContainer(const Policy& policy, const ContainerPlan& plan, const agent::Ready& ready) {
+Isolation DescribeContainer(const Policy& policy, const ContainerPlan& plan, const agent::Ready& ready,
+                            const std::string& name) {
+  const docker::ContainerSpec& spec = plan.spec;
   Isolation isolation;
   isolation.executor = "container";
   isolation.namespaces = {"mount", "pid", "net", "ipc", "uts"};
@@ -129,10 +183,30 @@ Isolation DescribeContainer(const Policy& policy, const ContainerPlan& plan, con
   isolation.proc = "own";
   isolation.limits = plan.limits.enforced;
   isolation.unenforced = plan.limits.unenforced;
-  isolation.details = {{"image", plan.spec.image},
-                       {"user", plan.spec.user},
-                       {"root", plan.spec.read_only_root ? "read-only" : "writable"}};
-  if (!plan.spec.runtime.empty()) isolation.details["runtime"] = plan.spec.runtime;
+  isolation.details = {{"image", spec.image},
+                       {"user", spec.user},
+                       {"container", name},
+                       {"root", spec.read_only_root ? "read-only" : "writable"}};
+  auto tell = [&](const char* what, std::string text) {
+    if (!text.empty()) isolation.details[what] = std::move(text);
+  };
+  tell("runtime", spec.runtime);
+  tell("extra_hosts", fmt::format("{}", fmt::join(spec.extra_hosts, ", ")));
+  tell("device_requests", policy.container.device_requests);
+  tell("cap_add", fmt::format("{}", fmt::join(spec.cap_add, ", ")));
+  tell("init_command", policy.container.init_command);
+  std::string names, mounts;
+  for (const auto& [variable, value] : policy.env) names += (names.empty() ? "" : ", ") + variable;
+  for (const Mount& mount : policy.mounts) {
+    mounts += fmt::format("{}{}:{}", mounts.empty() ? "" : ", ", mount.target, ToString(mount.mode));
+  }
+  tell("env", std::move(names));
+  tell("mounts", std::move(mounts));
+  if (Stays(policy.container)) {
+    const bool runs = !policy.container.stop_container;
+    tell("kept", fmt::format("{}enter it with 'docker exec -it {} sh', remove it with 'docker rm -f {}'",
+                             runs ? "" : fmt::format("start it with 'docker start {}', ", name), name, name));
+  }
   return isolation;
 }
 

@@ -16,7 +16,9 @@ namespace cella::executor {
 struct ContainerSurroundings {
   std::string programs;       // the host's directory with the runners and the agent
   std::string owner;          // for the label
-  uint32_t uid = 0, gid = 0;  // as whom the guest runs
+  uint32_t uid = 0, gid = 0;  // as whom the guest runs, unless the policy names a user
+  bool rootless = false;      // the engine: uid 0 inside is the caller
+  bool packages = false;      // the session may get packages
   uint64_t open_files_maximum = 0;
   uint64_t processes_maximum = 0;  // our own hard limits
 };
@@ -29,12 +31,20 @@ struct ContainerPlan {
 enum class LimitsFor { kProgram, kSession };
 
 // kInvalid, kUnsupported: what the policy asks for has no meaning in a container, or no mechanism.
-Result<ContainerPlan> PlanContainer(const Policy& policy, const ContainerSurroundings& surroundings, LimitsFor what);
+Status CheckContainerPolicy(const Policy& policy);
+
+// Of a policy that was checked. kPermission, kUnsupported: this user, or with these rights, the code cannot run as.
+Result<ContainerPlan> PlanContainer(const Policy& policy, ContainerSurroundings surroundings, LimitsFor what);
 
 // The engine dropped some of what it was asked for: limits that the agent can hold move to it, others are refused by
 // name.
 Status AdaptToEngine(const Policy& policy, const std::vector<docker::Missing>& missing, ContainerPlan* plan);
 
-Isolation DescribeContainer(const Policy& policy, const ContainerPlan& plan, const agent::Ready& ready);
+// `name` is the container's.
+Isolation DescribeContainer(const Policy& policy, const ContainerPlan& plan, const agent::Ready& ready,
+                            const std::string& name);
+
+// Whether the container is there after its session.
+bool Stays(const ContainerPolicy& policy);
 
 }  // namespace cella::executor

@@ -3,13 +3,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "async/deadline.h"
 #include "confine/program_execution.h"
 #include "confine/program_guest.h"
 #include "executor/container/container_cell.h"
+#include "executor/container/init_command.h"
 #include "executor/container/inside.h"
+#include "executor/container/layer_reader.h"
+#include "executor/container/python_inside.h"
+#include "executor/sandbox/session_plan.h"
 #include "executor/values.h"
 #include "os/syscalls.h"
 
@@ -75,7 +80,8 @@ ContainerSession::ContainerSession(confine::LaunchContext& context, run::GuestSp
 
 Task<Result<std::unique_ptr<run::Guest>>> ContainerSession::Open(confine::LaunchContext& context, run::GuestSpec spec,
                                                                  std::unique_ptr<Container> container,
-                                                                 confine::LimitPlan limits, Isolation isolation) {
+                                                                 confine::LimitPlan limits, Isolation isolation,
+                                                                 run::StopToken stop) {
   auto ready = async::ReadySet::Create(context.loop);
   if (!ready) {
     co_await container->End();
@@ -85,11 +91,13 @@ Task<Result<std::unique_ptr<run::Guest>>> ContainerSession::Open(confine::Launch
       context, std::move(spec), std::move(container), std::move(limits), std::move(isolation), std::move(*ready)));
   session->isolation_.start = "exec: container";
   Status opened = session->OpenPipes();
+  if (opened) opened = co_await RunInitCommand(session->Place(), session->spec_.policy, stop);
   if (opened) opened = co_await session->files_.Remember();
   if (!opened) {
     co_await session->Close();
     co_return std::unexpected(std::move(opened.error()));
   }
+  session->container_->Keep();
   co_return std::unique_ptr<run::Guest>(std::move(session));
 }
 
@@ -135,6 +143,14 @@ std::optional<uint64_t> ContainerSession::MemoryUsed() const {
   return used == 0 ? std::nullopt : std::optional(used);
 }
 
+Task<run::GuestUsage> ContainerSession::MeasureUsage() {
+  const auto has_ended = [](const auto& each) { return each.second && !each.second.IsConnected(); };
+  const bool connected = std::ranges::none_of(runners_, has_ended);
+  auto usage = co_await MeasureContainer(container_->bridge());
+  usage.alive = usage.alive && connected;
+  co_return usage;
+}
+
 void ContainerSession::Watch(Runner* runner) {
   if (runner == watched_) return;
   if (watched_ != nullptr && *watched_) ready_.Remove(watched_->channel.fd());
@@ -169,7 +185,7 @@ Task<Result<Runner>> ContainerSession::StartRunner(const std::string& language) 
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null) co_return SysErr(errno, "open '/dev/null'");
   const std::array<int, 3> stdio = {null.get(), out_.write.get(), err_.write.get()};
-  const confine::EnvVars variables = GuestVariablesInside(spec_, language::Plan{});
+  const confine::EnvVars variables = Variables(language::Plan{});
   confine::ExecRequest request;
   request.env = variables.Encode();
   request.search_path = *variables.Find("PATH");
@@ -281,6 +297,8 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::Begin(const run:
   }
   block_language_.clear();
   launch_.TakeReports();
+  // The code of the block may change its packages, and then the interpreter cannot be asked.
+  if (CanAddPackages() && !python_ && !launch_.gone()) co_await AskPython(stop);
   oom_kills_before_ = container_->bridge().counters().oom_kills;
   if (turn.run.as == RunAs::kProgram || FindRunner(language->name) == nullptr) co_return co_await BeginProgram(turn);
   block_language_ = language->name;
@@ -319,6 +337,7 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginCell(const 
     }
     cell.variables = std::move(placed.values);
   }
+  cell.packages = packages_;
   auto execution = std::make_unique<CellExecution>(cells_, runner, language == "python");
   execution->Begin(cell);
   co_return std::make_unique<ContainerCell>(std::move(execution), container_->bridge());
@@ -331,6 +350,13 @@ Task<Result<language::Plan>> ContainerSession::PlanBlock(const run::BlockTurn& t
   co_return plan;
 }
 
+confine::ProgramPlace ContainerSession::Place() {
+  static const os::Cgroup kNoCgroup;
+  confine::ProgramPlace place{context_.loop, launch_, kNoCgroup, limits_, true};
+  place.usage = [this] { return UsageOf(container_->bridge()); };
+  return place;
+}
+
 Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginProgram(const run::BlockTurn& turn) {
   if (launch_.gone()) co_return std::unexpected(Ended());
   auto made = co_await PlanBlock(turn);
@@ -338,7 +364,7 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginProgram(con
   CO_TRY(program.plan, std::move(made));
   auto filled = co_await files_.Fill({}, program.plan);
   CO_TRY_VOID(filled);
-  const confine::EnvVars variables = GuestVariablesInside(spec_, program.plan);
+  const confine::EnvVars variables = Variables(program.plan);
   program.env = variables.Encode();
   program.search_path = *variables.Find("PATH");
   program.cwd = confine::DirectoryOf(turn.run, kWorkspaceInside);
@@ -346,10 +372,7 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginProgram(con
     const auto bytes = std::as_bytes(std::span<const char>(*turn.stdin_text));
     CO_TRY(program.standard_input, os::MakeMemfd("cella-stdin", bytes));
   }
-  static const os::Cgroup kNoCgroup;
-  confine::ProgramPlace place{context_.loop, launch_, kNoCgroup, limits_, true};
-  place.usage = [this] { return UsageOf(container_->bridge()); };
-  auto execution = confine::StartProgram(place, std::move(program));
+  auto execution = confine::StartProgram(Place(), std::move(program));
   if (!execution) co_await files_.RemoveCode();
   co_return execution;
 }
@@ -372,6 +395,46 @@ Task<Result<run::StateReport>> ContainerSession::AfterBlock(const run::RunFacts&
   const bool gone = !reported && reported.error().code == ErrorCode::kClosed;
   if (!reported && !gone) co_return std::unexpected(std::move(reported.error()));
   co_return report;
+}
+
+bool ContainerSession::CanAddPackages() const {
+  return std::ranges::find(spec_.spaces, run::kPackagesSpace) != spec_.spaces.end();
+}
+
+confine::EnvVars ContainerSession::Variables(const language::Plan& plan) {
+  confine::EnvVars variables = GuestVariablesInside(spec_, plan);
+  if (CanAddPackages()) ShowPackages(packages_, &variables);
+  return variables;
+}
+
+Task<void> ContainerSession::AskPython(run::StopToken stop) {
+  auto answer = co_await executor::AskPython(Place(), spec_.policy, stop);
+  if (answer || !stop.ending()) python_ = std::move(answer);
+}
+
+Task<Status> ContainerSession::Use(std::string directory) {
+  if (launch_.gone()) co_return std::unexpected(Ended());
+  if (directory.empty()) {
+    packages_.clear();
+    co_return Status{};
+  }
+  const std::string source = context_.layers + "/" + directory;
+  auto open = [&] { return LayerReader::Open(source, directory); };
+  auto opened = co_await context_.planning->Run(open);
+  CO_TRY(LayerReader reader, std::move(opened));
+  for (;;) {
+    auto read = [&] { return reader.Next(); };
+    auto batch = co_await context_.planning->Run(read);
+    CO_TRY(std::vector<std::string> payloads, std::move(batch));
+    if (payloads.empty()) break;
+    auto sent = co_await container_->bridge().AskAll(agent::Kind::kPut, std::move(payloads));
+    if (!sent) {
+      if (sent.error().sys_errno == ENOSPC) sent.error().message += " (the limit of the session, --disk)";
+      co_return std::unexpected(std::move(sent.error()).WithContext("send the packages into the container"));
+    }
+  }
+  packages_ = fmt::format("{}/{}", agent::kPackagesInside, directory);
+  co_return Status{};
 }
 
 Task<Status> ContainerSession::Reset() {

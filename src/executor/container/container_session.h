@@ -6,12 +6,15 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "async/ready_set.h"
+#include "confine/env_vars.h"
 #include "confine/launch.h"
 #include "confine/launch_context.h"
 #include "confine/limits.h"
+#include "confine/program_execution.h"
 #include "executor/container/container.h"
 #include "executor/container/container_files.h"
 #include "executor/sandbox/cell_execution.h"
@@ -21,12 +24,17 @@
 
 namespace cella::executor {
 
-class ContainerSession : public run::Guest, public run::Assistant, public run::Resettable, public run::CallSocket {
+class ContainerSession : public run::Guest,
+                         public run::Assistant,
+                         public run::Resettable,
+                         public run::Packages,
+                         public run::CallSocket {
  public:
   // The container runs, and its init serves several programs.
   static async::Task<Result<std::unique_ptr<run::Guest>>> Open(confine::LaunchContext& context, run::GuestSpec spec,
                                                                std::unique_ptr<Container> container,
-                                                               confine::LimitPlan limits, Isolation isolation);
+                                                               confine::LimitPlan limits, Isolation isolation,
+                                                               run::StopToken stop);
 
   const run::Traits& traits(std::string_view language) const override;
   const Isolation& isolation() const override { return isolation_; }
@@ -36,12 +44,17 @@ class ContainerSession : public run::Guest, public run::Assistant, public run::R
   async::Task<Result<run::StateReport>> AfterBlock(const run::RunFacts& facts, run::EventSink& sink) override;
   async::Task<void> Close() override;
   std::optional<uint64_t> MemoryUsed() const override;
+  async::Task<run::GuestUsage> MeasureUsage() override;
 
   run::Assistant* assistant() override { return this; }
   async::Task<Result<std::string>> Ask(const std::string& language, CodeQuestion question, std::string code,
                                        size_t cursor) override;
   run::Resettable* resettable() override { return this; }
   async::Task<Status> Reset() override;
+  run::Packages* packages() override { return CanAddPackages() ? this : nullptr; }
+  async::Task<Status> Use(std::string directory) override;
+  std::optional<Result<std::string>> python() const override { return python_; }
+  async::Task<void> AskPython(run::StopToken stop) override;
 
   run::CallSocket* call_socket() override { return this; }
   async::Task<Result<UniqueFd>> Listen() override { return launch_.Listen(); }
@@ -52,6 +65,11 @@ class ContainerSession : public run::Guest, public run::Assistant, public run::R
 
   static Error Ended();
   Status OpenPipes();
+  bool CanAddPackages() const;
+  // Those of the guest's programs.
+  confine::EnvVars Variables(const language::Plan& plan);
+  // For programs beside the runners.
+  confine::ProgramPlace Place();
   async::Task<Result<language::Plan>> PlanBlock(const run::BlockTurn& turn);
   async::Task<Status> EnsureRunner(const std::string& language);
   async::Task<Result<Runner>> StartRunner(const std::string& language);
@@ -81,6 +99,8 @@ class ContainerSession : public run::Guest, public run::Assistant, public run::R
   std::string block_language_;             // of the block that is on; empty: it is a program
   std::vector<std::string> value_files_;   // of the block that is on
   uint64_t oom_kills_before_ = 0;
+  std::optional<Result<std::string>> python_;  // as the image's interpreter describes itself
+  std::string packages_;                       // where its packages are inside; empty: nowhere
 };
 
 }  // namespace cella::executor

@@ -1,5 +1,11 @@
 #include "executor/container/inside.h"
 
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "async/deadline.h"
+
 namespace cella::executor {
 
 confine::EnvVars VariablesInside() {
@@ -16,6 +22,23 @@ confine::EnvVars GuestVariablesInside(const run::GuestSpec& spec, const language
   confine::EnvVars variables = confine::GuestEnvVars(VariablesInside(), plan, spec.policy);
   if (!spec.spaces.empty()) confine::AddCalls(jail::kCallSocket, kProgramsInside, &variables);
   return variables;
+}
+
+async::Task<run::GuestUsage> MeasureContainer(AgentBridge& bridge) {
+  using namespace std::chrono_literals;
+  constexpr auto kPatience = 2s;
+  run::GuestUsage usage;
+  usage.alive = !bridge.is_gone();
+  auto answer = co_await async::WithDeadline(bridge.Ask(agent::Kind::kMeasure, ""), async::Clock::now() + kPatience);
+  agent::Measured measured = {};
+  if (!answer || !*answer || (*answer)->content.size() != sizeof measured) co_return usage;
+  std::memcpy(&measured, (*answer)->content.data(), sizeof measured);
+  usage.memory = measured.memory;
+  // A guest has the agent's user id, and may claim anything.
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  usage.cpu = std::chrono::nanoseconds(static_cast<int64_t>(std::min(measured.cpu_ns, kMost)));
+  usage.processes = measured.processes;
+  co_return usage;
 }
 
 std::optional<os::CgroupUsage> UsageOf(const AgentBridge& bridge) {

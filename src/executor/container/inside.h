@@ -24,4 +24,7 @@ confine::EnvVars GuestVariablesInside(const run::GuestSpec& spec, const language
 // What the container's cgroup counted; absent where nothing does.
 std::optional<os::CgroupUsage> UsageOf(const AgentBridge& bridge);
 
+// What the agent measures now.
+async::Task<run::GuestUsage> MeasureContainer(AgentBridge& bridge);
+
 }  // namespace cella::executor

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar, Optional, Union
 
-from cella.config import Duration, Executor, Mount, Size, _Config, _settle
+from cella.config import Duration, Executor, Mount, Size, _Config, _requirements, _settle
 
 _MOST_CORES = 4096
 
@@ -22,7 +22,9 @@ class ContainerConfig(_Config):
     executor: ClassVar[str] = "container"
 
     timeout: Optional[Duration] = 60.0
-    allow_runtime_deps: bool = False  # True is refused: packages cannot be added to a container yet
+    allow_runtime_deps: bool = False  # whether the session may add and remove packages
+    deps: tuple[str, ...] = ()  # packages that session.deps.sync() installs
+    deps_file: Optional[str] = None  # a requirements.txt with more of them
     auth_token: Optional[str] = field(default=None, repr=False)
     auth_disabled: bool = False
     network_disabled: bool = True
@@ -37,6 +39,13 @@ class ContainerConfig(_Config):
     read_only: Optional[bool] = None  # False: the image's files can be written to
     work_dir: Optional[str] = None
     bind_dir: Optional[str] = None  # work_dir as the engine's machine names it
+    user: Optional[Union[int, str]] = None  # "UID" or "UID:GID" inside; None: the caller
+    extra_hosts: dict[str, str] = field(default_factory=dict)  # names of machines to addresses
+    device_requests: tuple[dict[str, Any], ...] = ()  # of the Engine API: {"Count": -1, "Capabilities": [["gpu"]]}
+    cap_add: tuple[str, ...] = ()  # capabilities, for user 0
+    init_command: Optional[str] = None  # of sh: runs once, before any code; if it fails, so does the session
+    auto_remove: Optional[bool] = None  # False: the container stays, stopped
+    stop_container: Optional[bool] = None  # False: it stays, running and idle
     mounts: tuple[Mount, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
     value_of: Optional[str] = None  # "last_expr", or "last_expr_or_assign": also what the last line assigns
@@ -61,10 +70,8 @@ class ContainerConfig(_Config):
                 "a container needs auth_token, which its agent asks for, or auth_disabled=True, for development on "
                 "your own machine"
             )
-        if self.allow_runtime_deps:
-            raise ValueError(
-                "allow_runtime_deps=True: packages cannot be added to a container yet; use an image that has them"
-            )
+        if self.mode == "command" and (self.allow_runtime_deps or self.deps or self.deps_file is not None):
+            raise ValueError('packages are for sessions that keep their state: leave mode="command" out, or deps')
         if self.cpu_quota is not None and self.cpu_quota > _MOST_CORES:
             raise ValueError(
                 f"cpu_quota={self.cpu_quota} is too much for a number of cores. If it is Docker's quota of a period of "
@@ -73,7 +80,10 @@ class ContainerConfig(_Config):
 
     def policy(self, local: bool) -> dict[str, Any]:
         document = super().policy(local)
-        del document["allow_runtime_deps"]
+        if (file := document.pop("deps_file", None)) is not None:
+            document["deps"] = [*document.get("deps", []), *_requirements(file)]
+        if self.user is not None:
+            document["container"]["user"] = str(self.user)
         document["network"] = "none" if self.network_disabled else "bridge"
         return document
 

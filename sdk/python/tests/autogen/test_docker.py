@@ -221,7 +221,8 @@ def test_temporary_files_are_deleted_only_when_asked(docker: Maker) -> None:
 def test_component_round_trips_with_every_option(docker: Maker) -> None:
     executor = docker.make(
         container_name="a-name", timeout=9, bind_dir="/b", extra_volumes={"/x": {"bind": "/y", "mode": "ro"}},
-        init_command="true", delete_tmp_files=True, memory_limit="1g",
+        init_command="true", delete_tmp_files=True, memory_limit="1g", auto_remove=False, stop_container=False,
+        extra_hosts={"a.example": "192.0.2.7"},
     )
     dumped = executor.dump_component()
     again = DockerCommandLineCodeExecutor.load_component(dumped)
@@ -241,13 +242,37 @@ def test_component_of_autogen_loads_after_a_change_of_its_provider(docker: Maker
     assert isinstance(loaded, DockerCommandLineCodeExecutor) and loaded.timeout == 60
 
 
+def test_devices_and_names_of_machines_reach_the_engine(docker: Maker) -> None:
+    result = docker.run(("sh", "grep a.example /etc/hosts"), extra_hosts={"a.example": "192.0.2.7"})
+    assert result.output.split() == ["192.0.2.7", "a.example"]
+    with pytest.raises(RuntimeError, match="device driver"):
+        docker.run(("sh", "true"), device_requests=[{"Count": -1, "Capabilities": [["gpu"]]}])
+
+
 @pytest.mark.parametrize(
-    "option",
-    [{"auto_remove": False}, {"stop_container": False}, {"device_requests": [{}]}, {"extra_hosts": {"h": "192.0.2.1"}}],
+    ("options", "status"),
+    [({"auto_remove": False}, "exited"), ({"stop_container": False}, "running")],
+    ids=["auto_remove", "stop_container"],
 )
-def test_what_is_not_there_yet_is_refused_by_name(docker: Maker, option: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(option))):
-        docker.make(**option)
+def test_kept_container_is_logged_and_replaced_by_a_restart(
+    docker: Maker, caplog: pytest.LogCaptureFixture, options: dict[str, Any], status: str
+) -> None:
+    async def go() -> str:
+        executor = docker.make(**options)
+        await executor.start()
+        first = docker.engine.inspect(executor.container_name)["Id"]
+        await executor.restart()
+        assert docker.engine.inspect(executor.container_name)["Id"] != first
+        assert (await execute(executor, ("sh", "echo on"))).output == "on\n"
+        await executor.stop()
+        return str(executor.container_name)
+
+    name = asyncio.run(go())
+    try:
+        assert f"docker rm -f {name}" in caplog.text
+        assert docker.engine.inspect(name)["State"]["Status"] == status
+    finally:
+        docker.engine.remove(name)
 
 
 def test_missing_engine_and_image_are_explained(docker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:

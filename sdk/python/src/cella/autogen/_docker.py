@@ -48,7 +48,6 @@ class DockerCommandLineCodeExecutorConfig(BaseModel):
     bind_dir: str | None = None
     auto_remove: bool = True
     stop_container: bool = True
-    device_requests: list[dict[str, Any]] | None = None
     functions_module: str = "functions"
     extra_volumes: dict[str, dict[str, str]] = {}
     extra_hosts: dict[str, str] = {}
@@ -74,8 +73,10 @@ class DockerCommandLineCodeExecutor(CodeExecutor, Component[DockerCommandLineCod
         timeout: seconds that one block may take; at least 1.
         work_dir: where code and its files are, /workspace inside; a temporary directory by default.
         bind_dir: work_dir as the engine's machine names it, if this program runs in a container itself.
-        auto_remove, stop_container: only True, for now.
-        device_requests, extra_hosts: only none, for now.
+        auto_remove: False keeps the container after stop(), stopped. The log names it.
+        stop_container: False keeps it after stop(), running and idle.
+        device_requests: as docker.types.DeviceRequest, or dictionaries of the Engine API. Not part of the component.
+        extra_hosts: names of machines to addresses.
         functions, functions_module: functions that the code can import.
         extra_volumes: as {"/host": {"bind": "/inside", "mode": "ro"}}; paths only.
         init_command: a shell command that runs once, in start().
@@ -115,14 +116,6 @@ class DockerCommandLineCodeExecutor(CodeExecutor, Component[DockerCommandLineCod
             raise ValueError("Timeout must be greater than or equal to 1.")
         if not functions_module.isidentifier():
             raise ValueError("Module name must be a valid Python identifier")
-        for name, given in {
-            "auto_remove=False": not auto_remove,
-            "stop_container=False": not stop_container,
-            "device_requests": bool(device_requests),
-            "extra_hosts": bool(extra_hosts),
-        }.items():
-            if given:
-                raise ValueError(f"{name} is not supported yet: use autogen_ext's executor where it is needed")
         self._work_dir = None if work_dir is None else Path(work_dir)
         if self._work_dir is not None:
             if self._work_dir.resolve() == Path.cwd().resolve():
@@ -132,6 +125,7 @@ class DockerCommandLineCodeExecutor(CodeExecutor, Component[DockerCommandLineCod
             self._work_dir.mkdir(exist_ok=True, parents=True)
         self.container_name = container_name or f"autogen-code-exec-{uuid.uuid4()}"
         self._given_bind_dir = None if bind_dir is None else Path(bind_dir)
+        self._device_requests = [dict(each) for each in device_requests or ()]
         self._functions = list(functions)
         self._functions_are_ready = not self._functions
         self._options = DockerCommandLineCodeExecutorConfig(
@@ -140,6 +134,9 @@ class DockerCommandLineCodeExecutor(CodeExecutor, Component[DockerCommandLineCod
             timeout=timeout,
             work_dir=None if self._work_dir is None else str(self._work_dir),
             bind_dir=None if bind_dir is None else str(bind_dir),
+            auto_remove=auto_remove,
+            stop_container=stop_container,
+            extra_hosts=dict(extra_hosts or {}),
             functions_module=functions_module,
             extra_volumes={str(source): dict(value) for source, value in (extra_volumes or {}).items()},
             init_command=init_command,
@@ -205,11 +202,8 @@ class DockerCommandLineCodeExecutor(CodeExecutor, Component[DockerCommandLineCod
             self._forget_temporary()
             no_engine = "start Docker or Podman" in str(error)
             raise RuntimeError(f"{_NO_ENGINE} {error}" if no_engine else str(error)) from error
-        if self._options.init_command:
-            result = await self._run(["sh", "-c", self._options.init_command], Cancelled(CancellationToken()))
-            if not result.ok:
-                await self.stop()
-                raise RuntimeError(f"init_command failed: {_text_of(result)}")
+        if self._place.kept is not None:
+            _logger.warning("the container %s stays after stop(): %s", self.container_name, self._place.kept)
 
     async def stop(self) -> None:
         """Ends the container and everything in it, and removes what is temporary."""
@@ -250,6 +244,11 @@ class DockerCommandLineCodeExecutor(CodeExecutor, Component[DockerCommandLineCod
             "name": self.container_name,
             # As with AutoGen: code installs packages.
             "read_only": False,
+            "init_command": options.init_command or None,
+            "extra_hosts": options.extra_hosts or None,
+            "device_requests": self._device_requests or None,
+            "auto_remove": options.auto_remove,
+            "stop_container": options.stop_container,
         }
         if self._given_bind_dir is not None:
             container["bind_dir"] = str(self._given_bind_dir.resolve())

@@ -1,0 +1,62 @@
+#include "executor/container/program_to_end.h"
+
+#include <algorithm>
+
+#include "run/judge.h"
+
+namespace cella::executor {
+namespace {
+
+using async::Task;
+
+// How often a request to stop is looked for.
+constexpr auto kSlice = std::chrono::milliseconds(50);
+
+class Collected : public run::Output {
+ public:
+  Collected(EndedProgram& program, size_t bytes) : program_(program), bytes_(bytes) {}
+
+  void Push(Event event) override {
+    const auto* output = std::get_if<OutputEvent>(&event);
+    if (output == nullptr) return;
+    if (output->stream == Stream::kStdout) {
+      program_.output.append(output->bytes, 0, bytes_ - std::min(bytes_, program_.output.size()));
+    }
+    program_.tail += output->bytes;
+    if (program_.tail.size() > bytes_) program_.tail.erase(0, program_.tail.size() - bytes_);
+  }
+  bool full(Stream) const override { return false; }
+  void Call(run::HostCall) override {}
+
+ private:
+  EndedProgram& program_;
+  const size_t bytes_;
+};
+
+}  // namespace
+
+Task<Result<EndedProgram>> RunToEnd(confine::ProgramPlace place, confine::Program program, ProgramBounds bounds,
+                                    run::StopToken stop) {
+  CO_TRY(auto execution, confine::StartProgram(place, std::move(program)));
+  const async::TimePoint deadline = async::Clock::now() + bounds.time;
+  EndedProgram ended;
+  Collected output(ended, bounds.output);
+  for (bool killed = false;;) {
+    const async::TimePoint now = async::Clock::now();
+    if (!killed && (stop.ending() || now >= deadline)) {
+      execution->Send(run::StopStep::kKill);
+      killed = true;
+      ended.timed_out = !stop.ending();
+    }
+    auto progress = co_await execution->Advance(now + kSlice, output);
+    if (progress == run::Progress::kGone) break;
+  }
+  auto facts = co_await execution->Finish(output);
+  if (!facts) co_return std::unexpected(std::move(facts.error()));
+  if (facts->place_gone) co_return Err(ErrorCode::kClosed, "the container has ended");
+  if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
+  ended.outcome = run::Judge(*facts, bounds.limits);
+  co_return ended;
+}
+
+}  // namespace cella::executor
