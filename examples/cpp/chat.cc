@@ -1,5 +1,6 @@
-// An agent's side of a conversation: each line of standard input is Python code, which runs in one sandbox session.
-// Output comes while the code runs. Exits with 0 at the end of input.
+// An agent's side of a conversation: each line of standard input is Python code, which runs in one session: in a
+// sandbox, or with `chat inprocess` in this very process, for trusted code. Output comes while the code runs. Exits
+// with 0 at the end of input.
 #include <cella/session.h>
 
 #include <iostream>
@@ -43,10 +44,11 @@ bool Answer(cella::Session& session, const std::string& code) {
 
 }  // namespace
 
-int main() {
-  cella::Policy policy;
-  policy.limits.timeout.value = std::chrono::seconds(10);
-  auto session = cella::Session::Open(policy);
+int main(int argc, char** argv) {
+  cella::SessionOptions options;
+  options.policy.limits.timeout.value = std::chrono::seconds(10);
+  if (argc > 1 && std::string(argv[1]) == "inprocess") options.executor = cella::ExecutorKind::kInProcess;
+  auto session = cella::Session::Open(options);
   if (!session) {
     std::cerr << "chat: " << session.error().message << '\n';
     return 1;

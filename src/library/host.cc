@@ -7,6 +7,9 @@
 
 #include "async/post.h"
 #include "base/scope_exit.h"
+#include "confine/ask_program.h"
+#include "language/host_env.h"
+#include "library/embedded/python_executor.h"
 #include "library/session_core.h"
 
 namespace cella::library {
@@ -36,6 +39,7 @@ Status Host::StartThread() {
   sigfillset(&all);
   for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&all, fault);
   (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  signals_ = before;
   const ScopeExit restore([&] { (void)pthread_sigmask(SIG_SETMASK, &before, nullptr); });
   try {
     thread_ = std::thread([this] { Body(); });
@@ -106,13 +110,25 @@ async::Task<void> Host::Main() {
 Result<run::Executor*> Host::ExecutorOf(ExecutorKind kind) {
   std::unique_ptr<engine::Engine>& engine = engines_[IndexOf(kind)];
   if (!engine) {
-    engine::EngineOptions options;
-    options.pool = pool_;
-    options.installation = installation_;
-    options.placement = os::Placement::kStays;
-    TRY(engine, engine::MakeEngine(loop_, kind, std::move(options)));
+    TRY(engine, MakeEngine(kind));
   }
   return engine->executor.get();
+}
+
+Result<std::unique_ptr<engine::Engine>> Host::MakeEngine(ExecutorKind kind) {
+  if (kind == ExecutorKind::kInProcess) {
+    auto made = std::make_unique<engine::Engine>();
+    TRY(made->table, language::LanguageTable::Load(installation_.languages));
+    language::HostEnv host = language::HostEnv::FromProcess("");
+    host.asker = confine::MakeProgramAsker(installation_.launcher);
+    made->executor = std::make_unique<PythonExecutor>(loop_, installation_, std::move(host), made->table, signals_);
+    return made;
+  }
+  engine::EngineOptions options;
+  options.pool = pool_;
+  options.installation = installation_;
+  options.placement = os::Placement::kStays;
+  return engine::MakeEngine(loop_, kind, std::move(options));
 }
 
 void Host::Remove(const SessionCore& session) {

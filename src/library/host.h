@@ -1,7 +1,9 @@
-// The part of an engine that lives in somebody else's process: a thread that runs the loop, the executors that were
+// The part of an engine that lives in an application's process: a thread that runs the loop, the executors that were
 // asked for, and the sessions. Any thread may call; what works on the loop says so. Every process is started from the
 // loop's thread, because the parent-death signal fires when the thread that started a process ends.
 #pragma once
+
+#include <signal.h>
 
 #include <array>
 #include <chrono>
@@ -66,6 +68,7 @@ class Host {
   static async::Task<void> Serve(std::function<async::Task<Result<T>>()> work, std::shared_ptr<Ticket<T>> ticket);
 
   Status StartThread();
+  Result<std::unique_ptr<engine::Engine>> MakeEngine(ExecutorKind kind);
   void Body();
   async::Task<void> Main();
   Status CheckUsable() const;
@@ -73,6 +76,7 @@ class Host {
   const engine::Installation installation_;
   const executor::PoolLimits pool_;
   const pid_t pid_;
+  sigset_t signals_ = {};  // the mask of the thread that made this
   async::Loop loop_;
   // Of the loop's thread:
   async::Event stopping_;

@@ -1,5 +1,5 @@
-// A run of the library: a bounded queue of its events between the loop and whoever takes them, its stop, its result.
-// Any thread may call what does not say otherwise.
+// A run of the library: a bounded queue of its events between the loop and the thread that takes them, its stop, its
+// result. Any thread may call what does not say otherwise.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,7 @@ namespace cella::library {
 
 class RunCore : public std::enable_shared_from_this<RunCore> {
  public:
-  enum class Events { kTaken, kDropped };  // whether somebody takes them
+  enum class Events { kTaken, kDropped };  // whether the application takes them
 
   RunCore(Host& host, Events events)
       : host_(host), sink_(*this), space_(host.loop()), discards_(events == Events::kDropped) {}
@@ -35,7 +35,7 @@ class RunCore : public std::enable_shared_from_this<RunCore> {
   // Waits for the next event, and serves calls meanwhile; until `until` at the latest.
   enum class Next { kEvent, kNothingYet, kEnd };
   Next Take(std::optional<std::chrono::steady_clock::time_point> until, Event* event);
-  // Waits for the end, and serves calls meanwhile. Events that nobody has taken by then are dropped.
+  // Waits for the end, and serves calls meanwhile. Events that were not taken by then are dropped.
   const RunResult& Wait();
   // Takes no more events: the guest never waits for a reader.
   void Discard();

@@ -46,8 +46,9 @@ def environment_of(prefix, environment):
 
 
 def assert_chats(binary, environment):
-    ended = run_bounded([str(binary)], env=environment, input=CHAT)
-    assert (ended.exit_code, ended.text(), ended.stderr) == (0, ANSWERS, b""), ended.describe()
+    for words in ((), ("inprocess",)):
+        ended = run_bounded([str(binary), *words], env=environment, input=CHAT)
+        assert (ended.exit_code, ended.text(), ended.stderr) == (0, ANSWERS, b""), ended.describe()
 
 
 def test_library_exports_the_functions_of_its_header_alone(prefix):

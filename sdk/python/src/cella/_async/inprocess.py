@@ -111,6 +111,7 @@ class InProcess:
             "id": self._open.id, "name": self._policy.get("name"), "labels": self._policy.get("labels", {}),
             "executor": "inprocess", "status": "closed" if self._open.closed else "running" if busy else "idle",
             "capabilities": inprocess_capabilities(), "expires_at": None, "isolation": ISOLATION,
+            "usage": self._open.usage(),
         }
 
     async def delete_session(self, session: str) -> None:

@@ -124,6 +124,9 @@ class Guest:
             raise NotFound(404, "not_found", f"there is no run {run} in this session", f"it keeps {_KEPT_RUNS} runs")
         return job.record
 
+    def job(self, run: str) -> Optional[Job]:
+        return self._jobs.get(run)
+
     def records(self) -> list[Record]:
         return [job.record for job in list(self._jobs.values())]
 
@@ -257,6 +260,12 @@ class Guest:
 
         text = inspection.inspect_at(self._world.namespace, code, cursor)
         return {"found": text is not None, "text": text or ""}
+
+    def usage(self) -> Document:
+        from cella._inprocess.usage import measure
+
+        threads = [self._thread, *list(self._world.threads)]
+        return measure(not self.closed and self._thread.is_alive(), threads)
 
     # The end
 

@@ -29,8 +29,8 @@ _MOST_OUTPUTS = 1024
 _MOST_OUTPUT_BYTES = 32 << 20
 
 ISOLATION: Document = {
-    "executor": "inprocess", "namespaces": [], "seccomp": "off", "landlock": "off", "cgroup": "none",
-    "network": "host", "proc": "host", "limits": {},
+    "executor": "inprocess", "namespaces": [], "seccomp": False, "landlock": 0, "cgroup": "none",
+    "network": "host", "proc": "host", "limits": {}, "runs_as": "this process",
 }
 _NAMES = ("stdin", "stdout", "stderr")
 
@@ -80,6 +80,7 @@ class Record:
 
     def __init__(self, session: str, timeout: Optional[float]) -> None:
         self.id = "run_" + os.urandom(16).hex()
+        self.host_run = self.id  # as libcella calls it
         self.session = session
         self.timeout = timeout
         self.status = "queued"

@@ -1,0 +1,70 @@
+#include "library/embedded/python_executor.h"
+
+#include "library/embedded/libpython.h"
+#include "library/embedded/python_guest.h"
+
+namespace cella::library {
+namespace {
+
+using async::Task;
+
+// A limit that nothing can enforce in the application's own process: refused where it was asked for.
+Status CheckLimits(const Policy& policy, Isolation* isolation) {
+  const Limits& limits = policy.limits;
+  const std::pair<const char*, bool> asked[] = {
+      {"cpu_time", limits.cpu_time.asked}, {"memory", limits.memory.asked}, {"cpus", limits.cpus.has_value()},
+      {"pids", limits.pids.asked},         {"disk", limits.disk.asked},     {"open_files", limits.open_files.asked},
+  };
+  for (const auto& [name, is_asked] : asked) {
+    if (!is_asked) continue;
+    if (!policy.best_effort) {
+      return Err(ErrorCode::kUnsupported,
+                 "limits.{}: the code shares this process, whose own limits apply; use the executor sandbox, or "
+                 "best_effort",
+                 name);
+    }
+    isolation->unenforced.emplace_back(name);
+  }
+  const auto seconds = std::chrono::duration<double>(limits.timeout.value).count();
+  isolation->limits["timeout"] = {seconds, "supervisor", ""};
+  isolation->limits["output"] = {static_cast<double>(limits.output.value), "supervisor", ""};
+  return {};
+}
+
+Status CheckPolicy(const Policy& policy) {
+  if (!policy.workdir.empty()) {
+    return Err(ErrorCode::kUnsupported, "workdir: the code shares this process and its working directory");
+  }
+  if (!policy.env.empty()) {
+    return Err(ErrorCode::kUnsupported, "env: the code shares this process and its environment variables");
+  }
+  return {};
+}
+
+}  // namespace
+
+PythonExecutor::PythonExecutor(async::Loop& loop, engine::Installation installation, language::HostEnv host,
+                               const language::LanguageTable& table, const sigset_t& signals)
+    : loop_(loop),
+      installation_(std::move(installation)),
+      host_(std::move(host)),
+      table_(table),
+      signals_(signals),
+      pool_(loop, {.threads = 2}) {}
+
+Task<Result<std::unique_ptr<run::Guest>>> PythonExecutor::Open(run::GuestSpec spec, const RunSpec*, run::StopToken) {
+  Isolation isolation;
+  isolation.executor = "inprocess";
+  CO_TRY_VOID(CheckPolicy(spec.policy));
+  CO_TRY_VOID(CheckLimits(spec.policy, &isolation));
+  auto start = [&] { return StartPython(installation_, host_, spec.policy, signals_); };
+  auto started = co_await pool_.Run(start);
+  CO_TRY(const EmbeddedPython python, std::move(started));
+  isolation.start = "embedded: Python " + python.version;
+  isolation.details["runs_as"] = "this process";
+  isolation.details["python"] = python.prefix;
+  auto guest = co_await PythonGuest::Open({loop_, pool_, table_, python.serve}, std::move(isolation));
+  co_return guest;
+}
+
+}  // namespace cella::library
