@@ -10,6 +10,17 @@ install(TARGETS cella_shared EXPORT cella-targets LIBRARY DESTINATION lib COMPON
 install(EXPORT cella-targets NAMESPACE cella:: DESTINATION lib/cmake/cella COMPONENT library)
 install(FILES "${PROJECT_SOURCE_DIR}/include/cella.h" DESTINATION include COMPONENT library)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/cella" DESTINATION include COMPONENT library)
+if(TARGET cella-repl-cpp)
+  add_dependencies(programs cella-repl-cpp)
+endif()
+
+if(TARGET cella_python)
+  # The plugin for CPython, and what it runs there: the Python package's own sessions.
+  add_dependencies(programs cella_python)
+  install(TARGETS cella_python LIBRARY DESTINATION libexec/cella COMPONENT library)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/sdk/python/src/cella" DESTINATION share/cella/python COMPONENT library
+    FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+endif()
 
 set(generated "${CMAKE_BINARY_DIR}/packaging")
 write_basic_package_version_file("${generated}/cella-config-version.cmake" COMPATIBILITY SameMinorVersion)

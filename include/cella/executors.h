@@ -9,7 +9,7 @@
 namespace cella {
 
 // Where the code runs. The values are the indices of the rows.
-enum class ExecutorKind { kSandbox, kLocal, kContainer, kSubprocess };
+enum class ExecutorKind { kSandbox, kLocal, kContainer, kSubprocess, kInProcess };
 
 struct ExecutorRow {
   ExecutorKind kind;
@@ -24,6 +24,7 @@ inline constexpr ExecutorRow kExecutors[] = {
     {ExecutorKind::kLocal, "local", false, false, "Programs of the caller, with limits but without a jail."},
     {ExecutorKind::kContainer, "container", true, false, "A container of Docker or Podman for each session."},
     {ExecutorKind::kSubprocess, "subprocess", false, false, "A Jupyter kernel for each session, with limits."},
+    {ExecutorKind::kInProcess, "inprocess", false, false, "The chosen Python as a plain process, with limits."},
 };
 inline constexpr size_t kExecutorCount = std::size(kExecutors);
 inline constexpr ExecutorKind kDefaultExecutor = ExecutorKind::kSandbox;

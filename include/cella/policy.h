@@ -80,6 +80,13 @@ struct ContainerPolicy {
   bool auth_disabled = false;  // it asks for none
   bool read_only = true;       // the image's files
   std::string bind_dir;        // the workdir as the engine's machine names it; empty: the same
+  std::string user;            // "UID" or "UID:GID" inside; empty: the caller, or an unprivileged one of root's
+  std::vector<std::pair<std::string, std::string>> extra_hosts;  // names to addresses
+  std::string device_requests;                                   // a JSON list, as the engine takes it; empty: none
+  std::vector<std::string> cap_add;                              // "NET_RAW"
+  std::string init_command;                                      // of sh; once, before the first run
+  bool auto_remove = true;                                       // the engine removes the container when it has ended
+  bool stop_container = true;                                    // false: it stays, idle, after its session
 };
 
 struct Policy {

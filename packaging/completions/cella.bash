@@ -36,14 +36,14 @@ _cella() {
       words=${words:-'--listen --config --state-dir --token-file --tls-certificate --tls-key --log-level --exit-with --token-fd --no-auth --insecure-http
         --check-config --help'}
       ;;
-    session) words='new ls run runs rm files get put cancel --url --code --lang --timeout --json --help' ;;
+    session) words='new ls show run runs rm files get put cancel --url --code --lang --timeout --json --help' ;;
     workflows) words='ls show approve --storage --hash --json --help' ;;
     env) words='create ls show rm gc --python --with --requirements --preload --replace --refresh --lock --unused --json --help' ;;
     version) words='--help' ;;
     run | repl)
       case $prev in
         --lang) words='bash c cpp go java javascript lua perl php powershell python r ruby rust sh typescript' ;;
-        --executor) words='sandbox local container' ;;
+        --executor) words='sandbox local container subprocess inprocess' ;;
         --pull) words='missing never' ;;
         --mode) words='session command' ;;
         --network) words='none host bridge' ;;
@@ -69,7 +69,8 @@ _cella() {
           return
           ;;
         -c | --timeout | --cpu-time | --memory | --cpus | --pids | --disk | --open-files | --output-limit | \
-          --code | --kernel | --with | --environment | --preload | --idle-timeout | --max-lifetime | --image | --container-name | --runtime | --engine) return ;;
+          --code | --kernel | --with | --environment | --preload | --idle-timeout | --max-lifetime | --image | --container-name | --runtime | --engine | \
+          --user | --add-host | --gpus | --cap-add | --init-command) return ;;
       esac
       if [[ -z $words && $cur != -* && $command == run ]]; then
         compopt -o filenames
@@ -83,6 +84,7 @@ _cella() {
       words=${words:-"--lang --executor --timeout --cpu-time --memory --cpus --pids --disk --open-files --output-limit
         --network --env --pass-env --inherit-env --mount --workdir --storage --venv --python --kernel --jail --system-packages --config --rootfs
         --with --requirements --environment --refresh --image --pull --mode --container-name --runtime --engine
+        --user --add-host --gpus --cap-add --init-command --no-auto-remove --no-stop-container
         --best-effort --json --help $own"}
       ;;
   esac

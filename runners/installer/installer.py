@@ -64,6 +64,13 @@ def uv(request, *arguments, stdin="", offline=False):
     return out
 
 
+def for_other_python(request):
+    """Options for packages that another interpreter imports: that of a container's image."""
+    if not request.get("for_version"):
+        return []
+    return ["--python-version", request["for_version"], "--python-platform", request["for_platform"]]
+
+
 def fetch_uv(request):
     """The pinned uv of the operator's index, by pip, which knows the operator's index."""
     place = request["place"]
@@ -117,7 +124,7 @@ def resolve(request):
         write(os.path.join(request["staging"], "lock.txt"), without_marks(lock))
         if lock.strip():
             uv(request, "pip", "install", "--target", warm, "--python", sys.executable, "--no-build", "--no-deps",
-               "--require-hashes", "-r", os.path.join(request["staging"], "lock.txt"))
+               "--require-hashes", "-r", os.path.join(request["staging"], "lock.txt"), *for_other_python(request))
     finally:
         shutil.rmtree(warm, ignore_errors=True)
     return {"lock": lock}
@@ -166,7 +173,7 @@ def missing_wheels(request, message):
 
 def compile_lock(request):
     arguments = ["pip", "compile", "-", "--python", sys.executable, "--no-build", "--generate-hashes", "--no-header",
-                 "--no-annotate", "--quiet"]
+                 "--no-annotate", "--quiet", *for_other_python(request)]
     staging = request["staging"]
     if request.get("constraints"):
         write(os.path.join(staging, "constraints.txt"), "\n".join(request["constraints"]) + "\n")
@@ -215,14 +222,17 @@ def layer(request):
     """A lock to a verified directory of packages in the staging directory. Without network."""
     staging, target = request["staging"], os.path.join(request["staging"], "layer")
     show_built(request)
-    compile_bytecode(request)
+    if not request.get("for_version"):
+        compile_bytecode(request)
     os.makedirs(target, mode=0o755, exist_ok=True)
     lock = os.path.join(staging, "lock.txt")
     write(lock, without_marks(request["lock"]))
     say("Installing")
     if request["lock"].strip():
+        # An other interpreter has its own bytecode, so that its layer gets files of its own, too.
+        link_mode = "copy" if request.get("for_version") else "hardlink"
         uv(request, "pip", "install", "--target", target, "--python", sys.executable, "--no-build", "--no-deps",
-           "--require-hashes", "--link-mode", "hardlink", "-r", lock, offline=True)
+           "--require-hashes", "--link-mode", link_mode, "-r", lock, *for_other_python(request), offline=True)
     packages = verify(target, {}, site=target)
     fix_scripts(os.path.join(target, "bin"))
     size, files = seal(target)

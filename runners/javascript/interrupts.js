@@ -4,7 +4,7 @@
 // `interrupt` frame that comes before it.
 //
 // Node lets that thread go with every call, and with it the handler: a signal that comes just before or after would end
-// the process. So the thread is held from here on, by the means of Node's own REPL, and nobody else installs a handler:
+// the process. So the thread is held from here on, by the means of Node's own REPL, and no other code installs a handler:
 // listeners of a cell are called from here. Node is to think that it has one all the same, or process.kill(process.pid,
 // 'SIGINT') would prepare for the end of the process.
 
@@ -29,7 +29,7 @@ const { startSigintWatchdog, stopSigintWatchdog, watchdogHasPendingSigint } = he
 const isHeld = !!(startSigintWatchdog && stopSigintWatchdog);
 let count = 0; // of the signals that were noted
 
-// Stays registered: libraries that end the process on a signal look whether somebody else listens.
+// Stays registered: libraries that end the process on a signal look whether another handler listens.
 function listener() {}
 
 function hold() {

@@ -205,7 +205,7 @@ class Session {
     if (callback) callback(frame.eof ? null : String(frame.text));
   }
 
-  // For prompt(): a line of the run's own stdin, else of whoever can answer, else null.
+  // For prompt(): a line of the run's own stdin, else the caller's answer, else null.
   prompt(text) {
     const line = this.stdio.readLine();
     if (line !== null || !this.current || !this.current.input) {

@@ -2,7 +2,7 @@
 // Descriptors 0, 1 and 2 as a cell sees them. Output is written synchronously, so that all of it is in the pipes before
 // `done`, and never through libuv, which would make the pipes non-blocking for child processes too. Input is whatever
 // descriptor 0 is: /dev/null, or the run's own text in an unlinked file, so that streams, fs.readSync(0) and child
-// processes all read the same. Where somebody can answer, process.stdin and prompt() ask for what is not there.
+// processes all read the same. Where the caller can answer, process.stdin and prompt() ask for what is not there.
 
 const fs = require('fs');
 const os = require('os');
@@ -21,7 +21,7 @@ class Output extends Writable {
     try {
       writeAll(this.fd, chunk);
     } catch (error) {
-      // Nobody reads, or the cell closed the descriptor: a program that prints goes on all the same.
+      // The pipe has no reader, or the cell closed the descriptor: a program that prints continues.
     }
     callback();
   }
@@ -57,7 +57,7 @@ class Input extends Readable {
 
 class Stdio {
   constructor() {
-    this.ask = null; // (callback) => void while somebody can answer
+    this.ask = null; // (callback) => void while the caller can answer
     this.input = null;
     this.hasText = false; // of descriptor 0: text of a run, not /dev/null
     this.copies = [null, null, null];

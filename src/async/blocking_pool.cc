@@ -34,7 +34,7 @@ struct BlockingPool::Core {
   explicit Core(Loop& on) : loop(on) {}
 
   void Work();
-  // True when the job was still waiting: nobody will call it any more.
+  // True when the job was still waiting: no thread will call it.
   bool Withdraw(const std::shared_ptr<Job>& job);
   void Complete(std::shared_ptr<Job> job);
 
@@ -42,7 +42,7 @@ struct BlockingPool::Core {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::shared_ptr<Job>> queue;  // the mutex guards this and what follows
-  size_t idle = 0;                         // threads that wait for a job; whoever starts one counts it
+  size_t idle = 0;                         // threads that wait for a job; the caller that starts a thread counts it
   bool ending = false;
 };
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "cli/kept_containers.h"
 #include "confine/ask_program.h"
 #include "doctor/gather.h"
 #include "doctor/judge.h"
@@ -56,6 +57,7 @@ int DoctorCommand(const DoctorOptions& options) {
   if (table) gather.table = &*table;
 
   doctor::Report report = doctor::Judge(doctor::Gather(gather));
+  for (doctor::Check& kept : FindKeptContainers()) report.checks.push_back(std::move(kept));
   std::string text = options.json ? doctor::RenderJson(report) : doctor::RenderTable(report, StyleOfOutput());
   (void)os::WriteAll(STDOUT_FILENO, text);
   return report.sandbox ? 0 : 1;

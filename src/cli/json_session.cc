@@ -171,7 +171,7 @@ async::Task<void> JsonSession::Serve(std::string line) {
   const std::string op = !request.is_object() ? "" : names_op ? Text(request, "op") : "run";
   Status status = Err(ErrorCode::kInvalid,
                       "no request: give an object with \"code\", or with \"op\" (run, interrupt, cancel, input, reset, "
-                      "checkpoint, rollback, drop, checkpoints, complete, inspect, is_complete)");
+                      "checkpoint, rollback, drop, checkpoints, complete, inspect, is_complete, info)");
   Json answer = {{"ok", true}};
   if (op == "run") {
     auto input = ParseRun(request, language_);
@@ -209,6 +209,14 @@ async::Task<void> JsonSession::Serve(std::string line) {
     status = co_await session_.DropCheckpoint(Text(request, "name"));
   } else if (op == "checkpoints") {
     answer = {{"checkpoints", session_.Checkpoints()}};
+    status = Status{};
+  } else if (op == "info") {
+    const run::GuestUsage usage = co_await session_.MeasureUsage();
+    answer = {{"executor", session_.isolation().executor},
+              {"status", session_.is_busy() ? "running" : "idle"},
+              {"capabilities", session_.Capabilities()},
+              {"isolation", session::JsonOf(session_.isolation())},
+              {"usage", session::JsonOf(usage)}};
     status = Status{};
   } else if (op == "complete" || op == "inspect" || op == "is_complete") {
     const CodeQuestion question = op == "complete"  ? CodeQuestion::kComplete

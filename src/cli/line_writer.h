@@ -35,7 +35,7 @@ class LineWriter {
   std::deque<std::string> lines_;
   size_t bytes_ = 0;
   bool writing_ = false;
-  std::shared_ptr<async::Event> room_;  // while somebody waits for it
+  std::shared_ptr<async::Event> room_;  // while a task waits for it
   async::TaskGroup tasks_;
 };
 

@@ -21,8 +21,18 @@ std::string LongName(const policy::Key& key) {
       key.option.substr(key.option.rfind(',') == std::string_view::npos ? 0 : key.option.rfind(',') + 1));
 }
 
+// The flag of a switch that is on by default.
+bool TurnsOff(const policy::Key& key) { return key.option.starts_with("--no-"); }
+
 bool TakesMany(policy::Kind kind) {
-  return kind == policy::Kind::kVariables || kind == policy::Kind::kMounts || kind == policy::Kind::kModules;
+  switch (kind) {
+    case policy::Kind::kVariables:
+    case policy::Kind::kMounts:
+    case policy::Kind::kModules:
+    case policy::Kind::kHosts:
+    case policy::Kind::kCapabilities: return true;
+    default: return false;
+  }
 }
 
 // The heading of the help; empty: the general one.
@@ -40,10 +50,13 @@ std::string HelpOf(const policy::Key& key) {
   if (help.ends_with('.')) help.pop_back();
   const std::string first = policy::DescribeDefault(key);
   switch (key.kind) {
-    case policy::Kind::kSwitch: break;
+    case policy::Kind::kSwitch: return TurnsOff(key) ? "Not: " + help : help;
     case policy::Kind::kVariables: return help + ": NAME=VALUE (repeatable)";
     case policy::Kind::kMounts: return help + ": SOURCE:TARGET[:ro|rw] (repeatable)";
-    case policy::Kind::kModules: return help + " (repeatable)";
+    case policy::Kind::kHosts: return help + ": NAME:ADDRESS (repeatable)";
+    case policy::Kind::kModules:
+    case policy::Kind::kCapabilities: return help + " (repeatable)";
+    case policy::Kind::kDevices: return help + ": all, a number, device=ID[,ID], or JSON";
     case policy::Kind::kWord: help += fmt::format(": {} ({})", fmt::join(policy::WordsOf(key), ", "), first); break;
     default:
       if (key.ask == policy::Ask::kUpToMaximum || !policy::Has(key.executors, kDefaultExecutor))
@@ -109,7 +122,8 @@ void DeclarePolicyOptions(CLI::App& command, bool sessions, TypedKeys* typed) {
     CLI::Option* option = nullptr;
     const std::string name(key.option);
     if (key.kind == policy::Kind::kSwitch) {
-      option = command.add_flag_callback(name, [add] { add("true"); }, HelpOf(key));
+      const std::string value = TurnsOff(key) ? "false" : "true";
+      option = command.add_flag_callback(name, [add, value] { add(value); }, HelpOf(key));
     } else if (TakesMany(key.kind)) {
       option = command.add_option_function<std::vector<std::string>>(
           name, [add](const std::vector<std::string>& texts) { std::ranges::for_each(texts, add); }, HelpOf(key));

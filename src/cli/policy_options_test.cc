@@ -16,6 +16,8 @@ std::string Typed(const policy::Key& key) {
     case policy::Kind::kVariables: return "A=1";
     case policy::Kind::kMounts: return "/usr:/b";
     case policy::Kind::kModules: return "numpy";
+    case policy::Kind::kHosts: return "a.example:192.0.2.1";
+    case policy::Kind::kCapabilities: return "NET_RAW";
     default: {
       const nlohmann::json sample = policy::SampleOf(key);
       return sample.is_string() ? sample.get<std::string>() : sample.dump();

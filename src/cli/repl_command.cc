@@ -26,7 +26,7 @@ session::SessionOptions SessionOf(const ParsedPolicy& policy) {
   session::SessionOptions session;
   session.guest = policy.spec;
   session.queue = 4096;
-  // Somebody sits before it; it ends when they leave.
+  // A user sits at the terminal; the session ends when they leave.
   if (!policy.given.Has("idle_timeout")) session.guest.idle_timeout = std::chrono::hours(24 * 365);
   if (!policy.given.Has("max_lifetime")) session.guest.max_lifetime = std::chrono::hours(24 * 365);
   return session;
@@ -115,9 +115,8 @@ int ReplCommand(const ReplOptions& options) {
   auto& preload = policy->spec.preload;
   preload.insert(preload.end(), used->preload.begin(), used->preload.end());
   session::SessionOptions session_options = SessionOf(*policy);
-  // Only jails show what sessions add, and a root tree has a Python of its own.
   const SessionSpec& spec = policy->spec;
-  const bool takes_packages = spec.executor == ExecutorKind::kSandbox && spec.policy.rootfs.empty();
+  const bool takes_packages = run::TakesPackages(spec);
   installer::PackageService service(loop, {.state_dir = {}, .of_the_user = true, .rules = {}});
   auto requirements = RequirementsOf(spec.storage);
   if (!requirements) return Fail(requirements.error());
@@ -143,10 +142,15 @@ int ReplCommand(const ReplOptions& options) {
     auto session = co_await session::Session::Open(loop, *(*engine)->executor, std::move(session_options));
     if (!session) co_return Fail(session.error());
     storage.Attach(**session);
-    packages->Attach([&](std::string directory) { return (*session)->UsePackages(std::move(directory)); });
+    packages->Attach([&](std::string directory) { return (*session)->UsePackages(std::move(directory)); },
+                     [&] { return (*session)->DescribePython(); });
     if (takes_packages) interactive->packages = packages.get();
     int status = co_await Converse(loop, **session, **engine, options, *policy, std::move(*interactive));
     packages->Stop();
+    const auto& details = (*session)->isolation().details;
+    if (auto kept = details.find("kept"); kept != details.end() && !options.json) {
+      std::fprintf(stderr, "cella: the container stays: %s\n", kept->second.c_str());
+    }
     co_await (*session)->Close();
     storage.Detach();
     co_await packages->Close();

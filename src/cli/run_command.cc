@@ -10,6 +10,7 @@
 #include "async/signals.h"
 #include "async/task_group.h"
 #include "base/units.h"
+#include "cli/install_progress.h"
 #include "cli/output_sinks.h"
 #include "cli/run_notes.h"
 #include "cli/storage_use.h"
@@ -116,6 +117,7 @@ class Runner {
     session::SessionOptions options;
     options.guest = run_.spec;
     options.guest.checkpoint = CheckpointMode::kOff;
+    options.guest.progress = [this](const std::string& line) { progress_.Show(line); };
     session::OutputShape shape;
     const bool keeps = !run_.run.out_dir.empty() || !run_.spec.policy.workdir.empty();
     const bool for_people = run_.summary || isatty(STDERR_FILENO) != 0;
@@ -128,6 +130,7 @@ class Runner {
     auto stored = co_await storage_.Open(loop_, run_.spec, &options.spaces);
     if (!stored) co_return std::unexpected(std::move(stored.error()));
     auto session = co_await session::Session::Open(loop_, executor, std::move(options), &run_.run, stop_.token());
+    progress_.Clear();
     if (!session) co_return std::unexpected(std::move(session.error()));
     storage_.Attach(**session);
     auto submitted = (*session)->Submit(std::move(run_.run), sink, std::move(shape));
@@ -154,6 +157,12 @@ class Runner {
     RunResult result;
     result.id = run_id_;
     result.outcome = session::Rejected(error);
+    if (stop_.reason() && error.code == ErrorCode::kClosed) {
+      // While the place was made: the image was fetched, say.
+      result.outcome.status = RunStatus::kCancelled;
+      result.outcome.exit_code = kExitCancelled;
+      result.outcome.error = RunError{"Cancelled", "cancelled before the code began", ""};
+    }
     if (sink != nullptr) {
       Event finished = FinishedEvent{result.outcome, StateAfter::kNone};
       (void)co_await sink->Emit(std::move(finished));
@@ -170,6 +179,10 @@ class Runner {
     }
     if (outcome.status == RunStatus::kError) note += notes_.Advice(run_.spec.executor, run_.spec.policy.network);
     if (!discarded_.empty()) note += fmt::format("cella: {}\n", discarded_);
+    const auto& details = plain_.isolation().details;
+    if (auto kept = details.find("kept"); kept != details.end()) {
+      note += fmt::format("cella: the container stays: {}\n", kept->second);
+    }
     if (run_.summary && !plain_.isolation().executor.empty()) {
       note += fmt::format("cella: {} in {:.1f} ms (processor {:.1f} ms, peak {}); {}\n", ToString(outcome.status),
                           outcome.usage.wall_ms, outcome.usage.cpu_ms, FormatByteSize(outcome.usage.peak_memory),
@@ -190,6 +203,7 @@ class Runner {
   run::StopSource stop_;
   StorageUse storage_;
   RunNotes notes_;
+  InstallProgress progress_;  // of what is fetched before the code begins
   bool tells_discarded_ = false;
   std::string discarded_;
 };

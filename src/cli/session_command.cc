@@ -65,6 +65,7 @@ class SessionClient {
     switch (options_.action) {
       case Action::kNew: co_return co_await New();
       case Action::kList: co_return co_await List();
+      case Action::kShow: co_return co_await ShowSession(base);
       case Action::kRun: co_return co_await RunCode(base + "/runs");
       case Action::kRuns: co_return co_await Runs(base + "/runs");
       case Action::kRemove: co_return co_await Quiet("DELETE", base, "");
@@ -157,6 +158,21 @@ class SessionClient {
                  TextOf(session, "executor"), TextOf(session, "name"));
     };
     co_return co_await EachItem("/v1/sessions", "sessions", show);
+  }
+
+  async::Task<Result<int>> ShowSession(std::string target) {
+    auto answer = co_await Ask("GET", std::move(target), "");
+    if (!answer) co_return std::unexpected(std::move(answer.error()));
+    if (options_.json) {
+      PrintLine(*answer);
+      co_return 0;
+    }
+    for (const char* key : {"id", "name", "executor", "status"}) fmt::print("{:<10} {}\n", key, TextOf(*answer, key));
+    const Json usage = answer->value("usage", Json());
+    if (!usage.is_object()) co_return 0;
+    fmt::print("{:<10} {}\n", "alive", usage.value("alive", false) ? "yes" : "no");
+    for (const char* key : {"memory", "cpu_ms", "processes"}) fmt::print("{:<10} {}\n", key, TextOf(usage, key));
+    co_return 0;
   }
 
   async::Task<Result<int>> Runs(std::string target) {
@@ -295,6 +311,8 @@ void DeclareSessionOptions(CLI::App& command, SessionOptions* o) {
   created->add_option("POLICY", o->policy, "A Policy document (JSON)");
   created->add_flag("--json", o->json, "Print all of it");
   add("ls", "List your sessions", Action::kList)->add_flag("--json", o->json, "Print JSON lines");
+  with_session(add("show", "Show a session and what it uses now", Action::kShow))
+      ->add_flag("--json", o->json, "Print all of it as JSON");
   CLI::App* run = with_session(add("run", "Run code in a session; its exit code is the run's", Action::kRun));
   run->add_option("FILE", o->file, "A file with code; - or none: standard input");
   OptionalText(*run, "-c,--code", &o->code, "The code itself");

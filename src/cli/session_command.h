@@ -12,7 +12,7 @@ class App;
 namespace cella::cli {
 
 struct SessionOptions {
-  enum class Action { kNew, kList, kRun, kRuns, kRemove, kFiles, kGet, kPut, kCancel } action = Action::kList;
+  enum class Action { kNew, kList, kShow, kRun, kRuns, kRemove, kFiles, kGet, kPut, kCancel } action = Action::kList;
   std::string url;  // empty: CELLA_URL, else the default socket
   std::string session;
   std::string run;

@@ -11,7 +11,7 @@ namespace cella::confine {
 
 enum class BuildMode {
   kOrdinary,    // an ordinary user: the guest is that user, alone in its namespaces
-  kPrivileged,  // root: the guest is a host uid that nobody else has
+  kPrivileged,  // root: the guest is a host uid that no other user has
   kDropFirst,   // root without CAP_SYS_ADMIN (a plain container): first become an unprivileged uid, then as ordinary
 };
 

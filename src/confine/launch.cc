@@ -292,6 +292,8 @@ async::Task<void> Launch::End() {
   os::Process& last = init_ ? *init_ : *launcher_;
   const async::TimePoint deadline = async::Clock::now() + kEndPatience;
   bool is_gone = co_await WaitForEnd(last, deadline);
+  // A cancellation cuts one wait short. Killed too early, an unconfined init leaves the processes of its tree behind.
+  if (!is_gone && async::Clock::now() < deadline) is_gone = co_await WaitForEnd(last, deadline);
   if (!is_gone) {
     (void)last.Signal(SIGKILL);
     is_gone = co_await WaitForEnd(last, deadline + kKillPatience);

@@ -78,7 +78,7 @@ class Launch {
   // An Error: the descriptors were lost on the way.
   std::optional<Result<std::vector<UniqueFd>>> TakeLent();
 
-  // Of the process group, or of everybody inside.
+  // To the process group, or to every process inside.
   void Signal(int signal, int group = 0);
   void Nudge(int group);          // its leader, out of a system call
   void KillGuest(int group = 0);  // kExited still follows
@@ -88,6 +88,8 @@ class Launch {
   uint32_t AskForEcho();     // kEchoed follows, with this tag: the signals from before were sent
   void KillInit();           // the hard way: from outside, and no report follows
 
+  // Of its first process; -1: it is elsewhere, or gone.
+  int root_pidfd() const { return init_ ? init_->pidfd() : launcher_ ? launcher_->pidfd() : -1; }
   int control_fd() { return control_.fd(); }
   // The launcher leaves when it has built what it was for: takes note of it.
   void ReapLauncher();

@@ -27,7 +27,7 @@ struct LimitPlan {
   jail::WatchLimits watch = {};
   // Init looks at the guest while a run is on.
   bool IsWatched() const { return watch.memory_bytes != 0 || watch.cpu_ns != 0 || watch.processes != 0; }
-  bool strict_memory = false;       // no memory cgroup: the filter must refuse memory that nobody else counts
+  bool strict_memory = false;       // no memory cgroup: the filter must refuse memory that nothing else counts
   bool cpu_time_by_cgroup = false;  // the supervisor compares the group's processor time
   std::map<std::string, EnforcedLimit> enforced;
   std::vector<std::string> unenforced;

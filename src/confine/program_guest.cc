@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include "confine/guest_usage.h"
 #include "language/detect.h"
 #include "os/io.h"
 
@@ -91,7 +92,7 @@ async::Task<Result<std::unique_ptr<run::Execution>>> ProgramGuest::Begin(const r
     program.standard_input.Reset(fcntl(turn.run.stdin_fd, F_DUPFD_CLOEXEC, 3));
     if (!program.standard_input) co_return SysErr(errno, "standard input");
   }
-  co_return StartProgram({context_.loop, *launch_, cgroup_, limits_, false}, std::move(program));
+  co_return StartProgram({context_.loop, *launch_, cgroup_, limits_, SharesTree()}, std::move(program));
 }
 
 async::Task<Result<run::StateReport>> ProgramGuest::AfterBlock(const run::RunFacts&, run::EventSink& sink) {
@@ -104,6 +105,10 @@ async::Task<Result<run::StateReport>> ProgramGuest::AfterBlock(const run::RunFac
 }
 
 std::optional<uint64_t> ProgramGuest::MemoryUsed() const { return cgroup_ ? cgroup_.MemoryUsed() : std::nullopt; }
+
+async::Task<run::GuestUsage> ProgramGuest::MeasureUsage() {
+  return MeasureGuest(context_, launch_ ? &*launch_ : nullptr, cgroup_, {});
+}
 
 async::Task<void> ProgramGuest::Close() {
   if (launch_) co_await launch_->End();

@@ -33,6 +33,7 @@ class ProgramGuest : public run::Guest {
   async::Task<void> Close() override;
   const os::Directory* workspace() const override { return files_ ? &files_->directory() : nullptr; }
   std::optional<uint64_t> MemoryUsed() const override;
+  async::Task<run::GuestUsage> MeasureUsage() override;
 
  protected:
   ProgramGuest(LaunchContext& context, run::GuestSpec spec) : context_(context), spec_(std::move(spec)) {}
@@ -42,6 +43,8 @@ class ProgramGuest : public run::Guest {
   virtual async::Task<Result<language::Plan>> PlanFor(const run::BlockTurn& turn) = 0;
   // The executor's own variables; the plan's and the policy's are added.
   virtual EnvVars Variables(const language::Plan& plan) const = 0;
+  // Whether the place holds more than the block's program: signals then go to that program's group alone.
+  virtual bool SharesTree() const { return false; }
 
   LaunchContext& context_;
   run::GuestSpec spec_;

@@ -7,6 +7,7 @@
 #include "engine/installation.h"
 #include "engine/kernels.h"
 #include "executor/container/container_executor.h"
+#include "executor/inprocess/inprocess_executor.h"
 #include "executor/local/local_executor.h"
 #include "executor/sandbox/sandbox_executor.h"
 #include "executor/subprocess/subprocess_executor.h"
@@ -51,6 +52,9 @@ constexpr MakeExecutor kMakers[] = {
       jupyter::KernelHost kernels = ObserveKernelHost(context.host.home);
       return std::make_unique<executor::SubprocessExecutor>(std::move(context), ObserveLocalHost(), std::move(kernels),
                                                             options.kernel_environments, options.pool.parked);
+    },
+    [](confine::LaunchContext context, const EngineOptions&) -> std::unique_ptr<run::Executor> {
+      return std::make_unique<executor::InProcessExecutor>(std::move(context), ObserveLocalHost());
     },
 };
 static_assert(std::size(kMakers) == kExecutorCount);

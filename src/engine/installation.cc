@@ -22,6 +22,9 @@ Result<Installation> Find(const std::string& programs, const std::string& prefix
   TRY(installation.launcher, FirstReadable({programs + "/cella-launch", prefix + "/libexec/cella/cella-launch"}));
   TRY(installation.languages, FirstReadable({programs + "/languages.toml", prefix + "/share/cella/languages.toml"}));
   TRY(installation.runners, FirstReadable({programs + "/runners", prefix + "/libexec/cella/runners"}));
+  installation.python_plugin =
+      FirstReadable({programs + "/cella-python.so", prefix + "/libexec/cella/cella-python.so"}).value_or("");
+  installation.python_packages = FirstReadable({programs + "/python", prefix + "/share/cella/python"}).value_or("");
   return installation;
 }
 

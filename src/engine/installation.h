@@ -11,6 +11,9 @@ struct Installation {
   std::string launcher;   // cella-launch
   std::string languages;  // languages.toml
   std::string runners;    // what sessions' jails see as /run/cella
+  // Of libcella alone, empty where they are not installed:
+  std::string python_plugin;    // cella-python.so
+  std::string python_packages;  // the directory with the Python package
 };
 
 Result<Installation> FindInstallation();

@@ -13,6 +13,9 @@ struct BasePython {
   std::string executable;  // real path, in no virtual environment
   std::string version;     // "3.12.1"
   std::string stamp;       // changes with the file: device, inode, size, time
+  // Of the interpreter that packages are for, where it is another one: "3.11.2", "x86_64-manylinux_2_36".
+  std::string for_version{};
+  std::string for_platform{};
 };
 
 struct Request {

@@ -51,7 +51,7 @@ struct ClientOptions {
   uint64_t max_body = uint64_t{64} << 20;                               // of Fetch, and of a line
   std::string ca_file = {};                                             // else the system's authorities
   TlsFiles certificate = {};                                            // the client's own; empty paths: none
-  std::string remedy = "start one with 'cella serve'";                  // when nobody answers there
+  std::string remedy = "start one with 'cella serve'";                  // when no server answers there
 };
 
 // A connection after "101 Switching Protocols": bytes in both directions. One reader and one writer at a time, which

@@ -33,7 +33,7 @@ class Watched {
  private:
   friend class Deadlines;
 
-  Deadlines* deadlines_;  // none: nobody watches
+  Deadlines* deadlines_;  // none: not watched
   size_t index_ = 0;
   async::TimePoint read_deadline_ = async::TimePoint::max();
   async::TimePoint write_deadline_ = async::TimePoint::max();

@@ -111,7 +111,7 @@ class Server::Impl {
   }
 
   Task<void> Accept(Listener listener) {
-    // Ends before the listener does: the file of a socket is removed when nobody listens on it any more.
+    // Ends before the listener does: the file of a socket is removed when no process listens on it any more.
     async::Descriptor socket(context_.loop, listener.TakeFd(), async::Sharing::kOurs);
     auto tls = listener.tls() ? std::make_shared<const Tls>(*listener.tls()) : nullptr;
     while (!stopping_) {
@@ -126,7 +126,7 @@ class Server::Impl {
 
   // True when the process or the machine is out of something, and trying again at once would only spin.
   bool AcceptAll(int listening, const std::shared_ptr<const Tls>& tls) {
-    constexpr int kAtOnce = 64;  // then whoever is connected has a turn
+    constexpr int kAtOnce = 64;  // then the connected clients have a turn
     for (int i = 0; i < kAtOnce; ++i) {
       sockaddr_storage address = {};
       socklen_t size = sizeof address;

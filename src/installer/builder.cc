@@ -46,6 +46,12 @@ Json ShowBuilt(const environment::Store& store, const std::vector<std::string>& 
   return list;
 }
 
+void NamePythonOf(const BasePython& python, Json* call) {
+  if (python.for_version.empty()) return;
+  (*call)["for_version"] = python.for_version;
+  (*call)["for_platform"] = python.for_platform;
+}
+
 std::vector<std::string> TextsOf(const std::vector<environment::Requirement>& packages) {
   std::vector<std::string> texts;
   for (const auto& package : packages) texts.push_back(package.text);
@@ -111,15 +117,16 @@ async::Task<Result<Builder::Resolved>> Builder::ResolveInStaging(const Request& 
   std::vector<std::string> packages = request.pinned.empty() ? TextsOf(request.packages) : request.pinned;
   std::vector<std::string> shown = settings_.index.Paths();
   shown.push_back(*uv);
-  const Json call = {{"op", "resolve"},
-                     {"uv", *uv},
-                     {"cache", store_.work() + "/cache"},
-                     {"staging", staging.path},
-                     {"packages", packages},
-                     {"constraints", TextsOf(request.constraints)},
-                     {"preferred", preferred},
-                     {"built", ShowBuilt(store_, built, &shown)},
-                     {"lock", lock}};
+  Json call = {{"op", "resolve"},
+               {"uv", *uv},
+               {"cache", store_.work() + "/cache"},
+               {"staging", staging.path},
+               {"packages", packages},
+               {"constraints", TextsOf(request.constraints)},
+               {"preferred", preferred},
+               {"built", ShowBuilt(store_, built, &shown)},
+               {"lock", lock}};
+  NamePythonOf(request.python, &call);
   auto answer = co_await Perform(jail_, {request.python, call, true, settings_.index.ForUv(), store_.work(), shown},
                                  progress, stop);
   if (!answer) co_return std::unexpected(std::move(answer.error()));
@@ -140,6 +147,11 @@ async::Task<Result<std::string>> Builder::ResolveWithSources(const Request& requ
     auto resolved = co_await ResolveInStaging(request, "", preferred, built, progress, stop);
     if (!resolved) co_return std::unexpected(std::move(resolved.error()));
     if (resolved->sources.empty()) co_return std::move(resolved->lock);
+    if (!request.python.for_version.empty()) {
+      // A build would run with this machine's interpreter, and fit that one.
+      co_return Err(ErrorCode::kInvalid, "{} (packages for another interpreter are not built from their source)",
+                    resolved->why);
+    }
     if (!settings_.source_builds) {
       co_return Err(ErrorCode::kInvalid, "{} (packages are not built from their source here: the operator decides)",
                     resolved->why);
@@ -179,13 +191,14 @@ async::Task<Result<Json>> Builder::InstallInStaging(const char* operation, const
   // Without network the wheels of find-links come from their directories, all others from the cache.
   std::vector<std::string> shown = settings_.index.Paths();
   shown.push_back(*uv);
-  const Json call = {{"op", operation},
-                     {"uv", *uv},
-                     {"cache", store_.work() + "/cache"},
-                     {"bytecode", store_.work() + "/bytecode"},
-                     {"staging", staging.path},
-                     {"built", ShowBuilt(store_, BuiltOf(lock), &shown)},
-                     {"lock", lock}};
+  Json call = {{"op", operation},
+               {"uv", *uv},
+               {"cache", store_.work() + "/cache"},
+               {"bytecode", store_.work() + "/bytecode"},
+               {"staging", staging.path},
+               {"built", ShowBuilt(store_, BuiltOf(lock), &shown)},
+               {"lock", lock}};
+  NamePythonOf(python, &call);
   for (bool again = false;; again = true) {
     {
       auto cache = co_await Lock("cache", stop, Sharing::kShared);

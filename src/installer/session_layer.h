@@ -28,7 +28,7 @@ struct DepsChange {
 class SessionLayer {
  public:
   // Takes the directory that the session imports from next; see session::Session::UsePackages.
-  using Use = std::function<Status(std::string directory)>;
+  using Use = std::function<async::Task<Status>(std::string directory)>;
 
   SessionLayer(async::Loop& loop, Builder& builder, LayerBase base, std::vector<environment::Requirement> configured,
                uint64_t disk_limit, Use use)

@@ -8,6 +8,7 @@
 #include "calls/arguments.h"
 #include "confine/launch_context.h"
 #include "installer/base_python.h"
+#include "installer/foreign_python.h"
 #include "installer/installed_packages.h"
 #include "language/python.h"
 
@@ -110,11 +111,23 @@ Result<environment::BasePython> PackageService::BaseFor(const std::string& pytho
   return ChooseBasePython(host, python, "", settings_.of_the_user ? nullptr : &guests_);
 }
 
-Result<LayerBase> PackageService::BaseOf(const Policy& policy) const {
+Result<LayerBase> PackageService::BaseOf(const Policy& policy, const std::string& described) const {
   if (!policy.rootfs.empty()) {
     return Err(ErrorCode::kUnsupported, "a session with another root tree takes no packages: put them into the tree");
   }
   TRY(language::HostEnv host, AskingHost(settings_.state_dir));
+  // Who works with the whole machine may have given guests any directory.
+  const language::GuestDirectories* guests = settings_.of_the_user ? nullptr : &guests_;
+  if (!described.empty()) {
+    // The installer itself runs with an interpreter of this machine.
+    TRY(ForeignPython foreign, ParseForeignPython(described));
+    LayerBase base;
+    TRY(base.python, ChooseBasePython(host, "", "", guests));
+    base.python.for_version = std::move(foreign.version);
+    base.python.for_platform = std::move(foreign.platform);
+    base.packages = std::move(foreign.packages);
+    return base;
+  }
   TRY(language::Python python, language::ResolvePython({.python = policy.python, .venv = policy.venv, .host = host}));
   LayerBase base;
   TRY(base.python, BaseFor(python.executable));
@@ -124,10 +137,10 @@ Result<LayerBase> PackageService::BaseOf(const Policy& policy) const {
 
 async::Task<Result<std::unique_ptr<SessionLayer>>> PackageService::Open(Policy policy,
                                                                         std::vector<std::string> configured,
-                                                                        SessionLayer::Use use) {
+                                                                        std::string described, SessionLayer::Use use) {
   auto builder = co_await StartBuilder();
   if (!builder) co_return std::unexpected(std::move(builder.error()));
-  auto find = [&] { return BaseOf(policy); };
+  auto find = [&] { return BaseOf(policy, described); };
   auto base = co_await pool_.Run(find);
   if (!base) co_return std::unexpected(std::move(base.error()));
   CO_TRY(std::vector<environment::Requirement> wanted, environment::ParseRequirements(configured));
@@ -163,8 +176,11 @@ async::Task<Status> SessionPackages::Open() {
   const auto pass = co_await opening_.Enter();
   if (layer_) co_return Status{};
   if (const Error* why = service_.why()) co_return std::unexpected(*why);
-  if (auto taken = use_(""); !taken) co_return taken;
-  auto opened = co_await service_.Open(policy_, configured_, use_);
+  auto taken = co_await use_("");
+  CO_TRY_VOID(taken);
+  auto described = co_await describe_();
+  if (!described) co_return std::unexpected(std::move(described.error()));
+  auto opened = co_await service_.Open(policy_, configured_, std::move(*described), use_);
   if (!opened) co_return std::unexpected(std::move(opened.error()));
   if (stop_.token().ending()) co_return Err(ErrorCode::kClosed, "the session is closing");
   layer_ = std::move(*opened);

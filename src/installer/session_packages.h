@@ -59,9 +59,10 @@ class PackageService : public executor::KernelEnvironments {
   std::string layers() const { return store_ ? store_->layers() : ""; }
   std::string ready() const { return store_ ? store_->ready() : ""; }
 
-  // A layer for a session with this policy.
+  // A layer for a session with this policy, whose interpreter is none of this machine if it was `described` (see
+  // run::Packages).
   async::Task<Result<std::unique_ptr<SessionLayer>>> Open(Policy policy, std::vector<std::string> configured,
-                                                          SessionLayer::Use use);
+                                                          std::string described, SessionLayer::Use use);
   async::Task<Result<Builder*>> StartBuilder();
   // The interpreter that an environment rests on, from what a client wrote. Blocks while one is asked.
   Result<environment::BasePython> BaseFor(const std::string& python) const;
@@ -73,7 +74,7 @@ class PackageService : public executor::KernelEnvironments {
 
  private:
   Result<environment::Request> RequestOf(const executor::KernelPackages& packages) const;
-  Result<LayerBase> BaseOf(const Policy& policy) const;
+  Result<LayerBase> BaseOf(const Policy& policy, const std::string& described) const;
 
   async::Loop& loop_;
   const Settings settings_;
@@ -94,8 +95,12 @@ class SessionPackages : public run::HostCallHandler {
   SessionPackages(PackageService& service, Policy policy, std::vector<std::string> configured, bool allows_changes,
                   Permit permit = {});
 
-  // When the session exists: what takes the directory of each change.
-  void Attach(SessionLayer::Use use) { use_ = std::move(use); }
+  using Describe = std::function<async::Task<Result<std::string>>()>;
+  // When the session exists: what takes the directory of each change, and what describes its interpreter.
+  void Attach(SessionLayer::Use use, Describe describe) {
+    use_ = std::move(use);
+    describe_ = std::move(describe);
+  }
   // False: the packages are locked; those that were configured can be installed all the same.
   bool allows_changes() const { return allows_changes_; }
   // Makes the layer, if it is not there.
@@ -124,6 +129,7 @@ class SessionPackages : public run::HostCallHandler {
   const bool allows_changes_;
   const Permit permit_;
   SessionLayer::Use use_;
+  Describe describe_;
   async::Gate opening_;
   std::unique_ptr<SessionLayer> layer_;
   run::StopSource stop_;

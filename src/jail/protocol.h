@@ -27,7 +27,7 @@ enum class RequestKind : uint32_t {
   kFork = 8,       // to a zygote: a copy of itself as a guest. fds: see ForkFd
   // to a zygote or init:
   kAdopt = 9,    // to a zygote: remember how its child number `group` ends as well (a checkpoint that was woken)
-  kStatus = 10,  // to a zygote: how the one with this tag ended; kExited follows, with an error if nobody knows
+  kStatus = 10,  // to a zygote: how the one with this tag ended; kExited follows, with an error if it is unknown
   kLend = 11,    // to the init of a session: the descriptors for kFork once more; kLent follows
   kNudge = 12,   // to init: SIGURG to the leader of the process group alone
   kEcho = 13,    // to init: kEchoed follows, when what was asked before is done
@@ -122,7 +122,7 @@ enum class ReportKind : uint32_t {
   kStarted = 4,     // the program was exec'ed; `pid` is its number inside
   kExited = 5,      // from init; from a zygote as an answer to kStatus
   kForked = 6,      // from a zygote; fd: pidfd
-  kKilled = 8,      // from the init of a session: everybody got SIGKILL
+  kKilled = 8,      // from the init of a session: every process got SIGKILL
   kBreached = 7,    // from init: a watched limit was passed, and the group of the run was killed for it
   kEchoed = 10,     // from init, with the tag of kEcho
   kListening = 11,  // from init; fd: the listening socket, of which init keeps no copy. Without one, error says why

@@ -52,7 +52,7 @@ class Watchdog {
   bool descendants_only_;
   uint64_t peak_memory_ = 0;
   uint64_t before_ns_ = 0;    // processor time that does not count
-  uint64_t lost_cpu_ns_ = 0;  // of processes that nobody waited for
+  uint64_t lost_cpu_ns_ = 0;  // of processes that no parent waited for
   uint64_t reaped_before_ = 0;
   int count_ = 0;
   pid_t last_counted_ = 0;  // by CountSomeWatches

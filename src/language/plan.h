@@ -46,7 +46,7 @@ struct Plan {
   std::string language;
   std::string file_name;  // below the workspace, which is the current directory of every command
   std::string code;
-  bool named_by_code = false;     // its first line says what the file is called, so somebody wants the file
+  bool named_by_code = false;     // its first line names the file, so the code's author wants the file
   std::string generated_file;     // where the name was generated: the file as the commands name it; else empty
   bool save_only = false;         // there are no commands: the file is all
   std::vector<Command> commands;  // in order; the last one runs the program

@@ -14,7 +14,7 @@ namespace cella::language {
 namespace {
 
 constexpr std::string_view kDigits = "0123456789";
-constexpr size_t kMaxEntries = 4096;  // of a directory; nobody has that many interpreters
+constexpr size_t kMaxEntries = 4096;  // of a directory; more than any real one has
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 

@@ -45,12 +45,12 @@ struct CgroupUsage {
   std::optional<uint64_t> pids_refused;  // forks refused by the pids limit
 };
 
-// Two figures that are read often, so that their files stay open. Empty: nobody counts.
+// Two figures that are read often, so that their files stay open. Empty: nothing is counted.
 class CgroupMeter {
  public:
   std::optional<std::chrono::nanoseconds> Cpu() const;
   std::optional<uint64_t> PeakMemory() const;
-  uint64_t OomKills() const;      // 0 where nobody counts
+  uint64_t OomKills() const;      // 0 where nothing is counted
   uint64_t RefusedForks() const;  // likewise
 
  private:
@@ -82,7 +82,7 @@ class Cgroup {
   // judges by whoever opened the descriptor, so the child needs no rights, and a thread that moves itself skips the
   // global lock that makes moving another pid cost 10-15 ms.
   std::span<const UniqueFd> v1_tasks() const { return std::span(tasks_).first(task_count_); }
-  // Closes v2_dir() and v1_tasks() while nobody joins; the group stays.
+  // Closes v2_dir() and v1_tasks() while no process joins; the group stays.
   void CloseJoinFds();
   // Opens them again.
   Status OpenJoinFds();

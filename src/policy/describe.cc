@@ -35,7 +35,10 @@ Json TypeOf(Kind kind) {
                  {"properties", {{"python", text}, {"packages", texts}, {"preload", texts}}}}}}};
     }
     case Kind::kPackages:
-    case Kind::kModules: return {{"type", "array"}, {"items", text}};
+    case Kind::kModules:
+    case Kind::kCapabilities: return {{"type", "array"}, {"items", text}};
+    case Kind::kDevices: return {{"type", "array"}, {"items", {{"type", "object"}}}};
+    case Kind::kHosts:
     case Kind::kVariables:
     case Kind::kLabels: return {{"type", "object"}, {"additionalProperties", text}};
     case Kind::kMounts:
@@ -105,6 +108,9 @@ std::string DescribeKind(const Key& key) {
     case Kind::kPackages: return "list of packages";
     case Kind::kEnvironment: return "name, or table of python, packages, preload";
     case Kind::kLabels: return "texts by name";
+    case Kind::kHosts: return "addresses by name";
+    case Kind::kDevices: return "list of device requests";
+    case Kind::kCapabilities: return "list of capabilities";
   }
   return "text";
 }

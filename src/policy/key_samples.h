@@ -30,6 +30,9 @@ inline nlohmann::json SampleOf(const Key& key) {
     case Kind::kLabels: return {{"A", "1"}};
     case Kind::kMounts: return nlohmann::json::array({{{"source", "/usr"}, {"target", "/b"}}});
     case Kind::kName: return "n";
+    case Kind::kHosts: return {{"a.example", "192.0.2.1"}};
+    case Kind::kDevices: return nlohmann::json::array({{{"Count", 1}}});
+    case Kind::kCapabilities: return nlohmann::json::array({"NET_RAW"});
   }
   return nullptr;
 }

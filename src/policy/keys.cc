@@ -1,11 +1,6 @@
 #include "policy/keys.h"
 
 #include <algorithm>
-#include <cmath>
-#include <type_traits>
-
-#include "base/units.h"
-#include "policy/read.h"
 
 namespace cella::policy {
 namespace {
@@ -24,15 +19,19 @@ namespace {
 constexpr Executors kConfined = Only(ExecutorKind::kSandbox, ExecutorKind::kContainer);
 constexpr Executors kContainer = Only(ExecutorKind::kContainer);
 // With the host's interpreters; a container has those of its image.
-constexpr Executors kHostPython = Only(ExecutorKind::kSandbox, ExecutorKind::kLocal, ExecutorKind::kSubprocess);
+constexpr Executors kHostPython =
+    Only(ExecutorKind::kSandbox, ExecutorKind::kLocal, ExecutorKind::kSubprocess, ExecutorKind::kInProcess);
 constexpr Executors kKernel = Only(ExecutorKind::kSubprocess);
 constexpr Executors kLayered = Only(ExecutorKind::kSandbox);
 // Whose processes can call the host.
-constexpr Executors kCalling =
-    Only(ExecutorKind::kSandbox, ExecutorKind::kLocal, ExecutorKind::kSubprocess, ExecutorKind::kContainer);
+constexpr Executors kCalling = Only(ExecutorKind::kSandbox, ExecutorKind::kLocal, ExecutorKind::kSubprocess,
+                                    ExecutorKind::kContainer, ExecutorKind::kInProcess);
+// Whose sessions have a list of packages.
+constexpr Executors kListed = Only(ExecutorKind::kSandbox, ExecutorKind::kContainer);
 // Packages are added to their sessions.
-constexpr Executors kPackaged = Only(ExecutorKind::kSandbox, ExecutorKind::kSubprocess);
-constexpr Executors kUnconfined = Only(ExecutorKind::kLocal, ExecutorKind::kSubprocess);
+constexpr Executors kPackaged = kListed | kKernel;
+constexpr Executors kPlain = Only(ExecutorKind::kInProcess);
+constexpr Executors kUnconfined = Only(ExecutorKind::kLocal, ExecutorKind::kSubprocess, ExecutorKind::kInProcess);
 
 constexpr WordField kPull{
     [](const SessionSpec& spec) -> std::string_view { return spec.policy.container.pull ? "missing" : "never"; },
@@ -203,7 +202,7 @@ constexpr Key kKeys[] = {
      .empty = "none",
      .ask = Ask::kAllowed,
      .scope = Scope::kOutside,
-     .executors = kLayered,
+     .executors = kListed,
      .python = "deps"},
     {.name = "allow_runtime_deps",
      .kind = Kind::kSwitch,
@@ -254,7 +253,7 @@ constexpr Key kKeys[] = {
      .field = kValueOf,
      .help = "What of a Python cell is its value: the last expression, or also what its last line assigns.",
      .scope = Scope::kJail,
-     .executors = kConfined | kKernel,
+     .executors = kConfined | kKernel | kPlain,
      .commands = Commands::kSessions,
      .option = "--value-of",
      .python = "value_of"},
@@ -357,6 +356,74 @@ constexpr Key kKeys[] = {
      .ask = Ask::kAllowed,
      .executors = kContainer,
      .python = "auth_disabled"},
+    {.name = "container.user",
+     .kind = Kind::kText,
+     .field = CELLA_AT(policy.container.user),
+     .help = "User id in the container, as UID or UID:GID.",
+     .empty = "the caller",
+     .ask = Ask::kAllowed,
+     .executors = kContainer,
+     .commands = Commands::kAll,
+     .option = "--user",
+     .python = "user"},
+    {.name = "container.extra_hosts",
+     .kind = Kind::kHosts,
+     .field = CELLA_AT(policy.container.extra_hosts),
+     .help = "Names of machines and their addresses, for `/etc/hosts` of the container.",
+     .empty = "none",
+     .ask = Ask::kAllowed,
+     .executors = kContainer,
+     .commands = Commands::kAll,
+     .option = "--add-host",
+     .python = "extra_hosts"},
+    {.name = "container.device_requests",
+     .kind = Kind::kDevices,
+     .field = CELLA_AT(policy.container.device_requests),
+     .help = "Devices for the container, as graphics processors.",
+     .empty = "none",
+     .ask = Ask::kAllowed,
+     .executors = kContainer,
+     .commands = Commands::kAll,
+     .option = "--gpus",
+     .python = "device_requests"},
+    {.name = "container.cap_add",
+     .kind = Kind::kCapabilities,
+     .field = CELLA_AT(policy.container.cap_add),
+     .help = "Capabilities that user id 0 of the container keeps.",
+     .empty = "none",
+     .ask = Ask::kAllowed,
+     .executors = kContainer,
+     .commands = Commands::kAll,
+     .option = "--cap-add",
+     .python = "cap_add"},
+    {.name = "container.init_command",
+     .kind = Kind::kText,
+     .field = CELLA_AT(policy.container.init_command),
+     .help = "A shell command that runs once in the container, before any code.",
+     .empty = "none",
+     .ask = Ask::kAllowed,
+     .executors = kContainer,
+     .commands = Commands::kAll,
+     .option = "--init-command",
+     .python = "init_command"},
+    {.name = "container.auto_remove",
+     .kind = Kind::kSwitch,
+     .field = CELLA_AT(policy.container.auto_remove),
+     .help = "The container is removed when it has ended.",
+     .ask = Ask::kAllowed,
+     .executors = kContainer,
+     .commands = Commands::kAll,
+     .option = "--no-auto-remove",
+     .python = "auto_remove"},
+    {.name = "container.stop_container",
+     .kind = Kind::kSwitch,
+     .field = CELLA_AT(policy.container.stop_container),
+     .help = "The container ends with its session.",
+     .ask = Ask::kAllowed,
+     .executors = kContainer,
+     .commands = Commands::kAll,
+     .option = "--no-stop-container",
+     .python = "stop_container"},
 
     {.name = "limits.timeout",
      .kind = Kind::kDuration,
@@ -521,79 +588,6 @@ static_assert(std::size(kKeys) <= 64, "KeySet has a bit for each");
 #undef CELLA_AT
 #undef CELLA_WORD
 
-// How a value is shown, by the type of its field.
-struct Shower {
-  const Key& key;
-
-  std::string operator()(const std::string& text) const { return text; }
-  std::string operator()(std::string_view word) const { return std::string(word); }
-  std::string operator()(bool on) const { return on ? "true" : "false"; }
-  std::string operator()(Nanoseconds time) const { return FormatDuration(time); }
-  std::string operator()(const Limit<Nanoseconds>& limit) const { return FormatDuration(limit.value); }
-  std::string operator()(const Limit<uint64_t>& limit) const {
-    return key.kind == Kind::kSize ? FormatByteSize(limit.value) : fmt::format("{}", limit.value);
-  }
-  std::string operator()(const std::optional<double>& share) const { return share ? fmt::format("{}", *share) : ""; }
-  std::string operator()(const std::vector<std::string>& texts) const {
-    return fmt::format("{}", fmt::join(texts, ","));
-  }
-  std::string operator()(const EnvironmentChoice& choice) const {
-    if (choice.empty() || !choice.name.empty()) return choice.name;
-    return fmt::format("{}", fmt::join(choice.packages, ","));
-  }
-  std::string operator()(const auto& many) const { return many.empty() ? "" : fmt::format("{} entries", many.size()); }
-};
-
-struct Exact {
-  std::string* text;
-
-  void Add(std::string_view part) const {
-    *text += part;
-    *text += '\0';
-  }
-  void operator()(std::string_view word) const { Add(word); }
-  void operator()(const std::string& value) const { Add(value); }
-  void operator()(bool on) const { Add(on ? "1" : "0"); }
-  void operator()(Nanoseconds time) const { Add(fmt::format("{}", time.count())); }
-  void operator()(const Limit<Nanoseconds>& limit) const { (*this)(limit.value); }
-  void operator()(const Limit<uint64_t>& limit) const { Add(fmt::format("{}", limit.value)); }
-  void operator()(const std::optional<double>& share) const { Add(share ? fmt::format("{}", *share) : "-"); }
-  void operator()(const std::vector<std::string>& texts) const {
-    Add(fmt::format("{}", texts.size()));
-    for (const std::string& each : texts) Add(each);
-  }
-  void operator()(const EnvironmentChoice& choice) const {
-    Add(choice.name);
-    Add(choice.python);
-    (*this)(choice.packages);
-    (*this)(choice.preload);
-  }
-  void operator()(const std::vector<Mount>& mounts) const {
-    Add(fmt::format("{}", mounts.size()));
-    for (const Mount& mount : mounts) {
-      Add(mount.source);
-      Add(mount.target);
-      Add(ToString(mount.mode));
-    }
-  }
-  void operator()(const auto& pairs) const {
-    Add(fmt::format("{}", pairs.size()));
-    for (const auto& [name, value] : pairs) {
-      Add(name);
-      Add(value);
-    }
-  }
-};
-
-// What can be compared with a maximum; nothing: it is not limited.
-struct Amount {
-  std::optional<double> operator()(Nanoseconds time) const { return static_cast<double>(time.count()); }
-  std::optional<double> operator()(const Limit<Nanoseconds>& limit) const { return (*this)(limit.value); }
-  std::optional<double> operator()(const Limit<uint64_t>& limit) const { return static_cast<double>(limit.value); }
-  std::optional<double> operator()(const std::optional<double>& share) const { return share; }
-  std::optional<double> operator()(const auto&) const { return std::nullopt; }
-};
-
 }  // namespace
 
 std::span<const Key> Keys() { return kKeys; }
@@ -601,67 +595,6 @@ std::span<const Key> Keys() { return kKeys; }
 const Key* Find(std::string_view name) {
   const auto* found = std::ranges::find(kKeys, name, &Key::name);
   return found == std::end(kKeys) ? nullptr : found;
-}
-
-bool KeySet::Has(std::string_view name) const {
-  const Key* key = Find(name);
-  return key != nullptr && Has(*key);
-}
-
-void Copy(const Key& key, const SessionSpec& from, SessionSpec* to) {
-  std::visit(
-      [&](const auto& field) {
-        if constexpr (std::is_same_v<std::decay_t<decltype(field)>, WordField>) {
-          (void)field.set(*to, field.get(from));
-        } else {
-          *field(*to) = *field(const_cast<SessionSpec&>(from));  // the accessor only finds the field
-        }
-      },
-      key.field);
-}
-
-std::string Show(const Key& key, const SessionSpec& spec) { return WithValue(key, spec, Shower{key}); }
-
-void AppendExact(const Key& key, const SessionSpec& spec, std::string* text) { WithValue(key, spec, Exact{text}); }
-
-SessionSpec DefaultMaxima() {
-  SessionSpec maxima;
-  for (const Key& key : kKeys) {
-    if (!key.maximum.empty() && key.maximum != "none") (void)SetText(key, key.maximum, &maxima);
-  }
-  return maxima;
-}
-
-bool Exceeds(const Key& key, const SessionSpec& spec, const SessionSpec& maxima) {
-  const std::optional<double> asked = WithValue(key, spec, Amount{});
-  const std::optional<double> most = WithValue(key, maxima, Amount{});
-  return asked && most && *asked > *most;
-}
-
-std::vector<std::string> WordsOf(const Key& key) {
-  std::vector<std::string> words;
-  std::string_view rest = std::get<WordField>(key.field).words();
-  while (!rest.empty()) {
-    const size_t end = rest.find(", ");
-    words.emplace_back(rest.substr(0, end));
-    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 2);
-  }
-  return words;
-}
-
-const Key* FindMeaningless(const KeySet& given, ExecutorKind executor) {
-  for (const Key& key : kKeys) {
-    if (given.Has(key) && !Has(key.executors, executor)) return &key;
-  }
-  return nullptr;
-}
-
-std::string NamesOf(Executors executors) {
-  std::string names;
-  for (const ExecutorRow& row : kExecutors) {
-    if (Has(executors, row.kind)) names.append(names.empty() ? "" : ", ").append(row.name);
-  }
-  return names;
 }
 
 }  // namespace cella::policy

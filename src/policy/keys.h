@@ -36,6 +36,9 @@ enum class Kind {
   kPackages,     // requirements of Python packages
   kEnvironment,  // a name, or what one is made from
   kLabels,
+  kHosts,         // addresses by name
+  kDevices,       // requests for devices, as a container engine takes them
+  kCapabilities,  // of Linux
 };
 
 template <typename T>
@@ -119,7 +122,7 @@ class KeySet {
   std::bitset<64> bits_;
 };
 
-// A session as somebody asked for it: what was not given has its default.
+// A session as it was requested: what was not given has its default.
 struct Request {
   SessionSpec spec;
   KeySet given;

@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "environment/requirement.h"
+#include "policy/container_values.h"
 #include "policy/names.h"
 
 namespace cella::policy {
@@ -34,6 +35,12 @@ template <typename T>
 Read<T> FromResult(Result<T> result) {
   if (!result) return Bad(std::move(result.error().message));
   return std::move(*result);
+}
+
+template <typename T>
+Read<T> FromExpected(std::expected<T, std::string> value) {
+  if (!value) return Bad(std::move(value.error()));
+  return std::move(*value);
 }
 
 Read<std::string> Text(const json& value, size_t limit) {
@@ -129,6 +136,10 @@ struct Setter {
       TRY(*at(spec), HostPath(value));
       return {};
     }
+    if (key.kind == Kind::kDevices) {
+      TRY(*at(spec), FromExpected(ReadDevices(value)));
+      return {};
+    }
     TRY(std::string text, Text(value, kMaxPath));
     if (key.kind == Kind::kName && !IsName(text)) return NotAName(text);
     *at(spec) = std::move(text);
@@ -138,6 +149,10 @@ struct Setter {
   Done operator()(At<std::vector<std::string>> at) const {
     if (key.kind == Kind::kPackages) {
       TRY(*at(spec), ReadPackages(value));
+      return {};
+    }
+    if (key.kind == Kind::kCapabilities) {
+      TRY(*at(spec), FromExpected(ReadCapabilities(value)));
       return {};
     }
     TRY(*at(spec), ReadModules(value));
@@ -188,6 +203,10 @@ struct Setter {
   }
 
   Done operator()(At<Variables> at) const {
+    if (key.kind == Kind::kHosts) {
+      TRY(*at(spec), FromExpected(ReadHosts(value)));
+      return {};
+    }
     if (!value.is_object()) return Bad("must be an object of texts, as {\"NAME\": \"value\"}");
     if (value.size() > kMaxVariables) {
       return Bad(fmt::format("has {} entries: at most {}", value.size(), kMaxVariables));
@@ -340,6 +359,16 @@ Done SetText(const Key& key, std::string_view text, SessionSpec* spec) {
       std::get<At<std::vector<Mount>>>(key.field)(*spec)->push_back(std::move(mount));
       return {};
     }
+    case Kind::kHosts: {
+      TRY(auto host, FromExpected(ParseHost(text)));
+      std::get<At<Variables>>(key.field)(*spec)->push_back(std::move(host));
+      return {};
+    }
+    case Kind::kDevices: {
+      TRY(*std::get<At<std::string>>(key.field)(*spec), FromExpected(ParseDevices(text)));
+      return {};
+    }
+    case Kind::kCapabilities:
     case Kind::kModules: {
       json list = *std::get<At<std::vector<std::string>>>(key.field)(*spec);
       list.push_back(text);

@@ -94,7 +94,7 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
   uint64_t next_ = 0;
   uint64_t spilled_ = 0;
   uint64_t spilled_next_ = 0;  // the number of the first event behind it
-  std::vector<Mark> index_;    // of the spilled part, so that nobody reads all of it to find a number
+  std::vector<Mark> index_;    // of the spilled part, so that finding a number does not read all of it
   uint64_t tail_in_file_ = 0;  // where the tail is in the file, after Settle; 0: it is not
   std::shared_ptr<async::Event> more_;
   bool stopped_ = false;  // the file takes no more

@@ -155,7 +155,7 @@ async::Task<Result<T>> Registry::Write(std::move_only_function<Result<T>(Registr
 }
 
 async::Task<void> Registry::Drain() {
-  // Whoever queued something goes on first: to wake another thread takes time, which a guest need not wait for.
+  // The caller continues first: waking another thread takes time, which a guest need not wait for.
   co_await async::Yield();
   while (!ahead_.empty() || !queue_.empty()) {
     // Each commit wakes two threads: those that can wait share one.
@@ -197,7 +197,7 @@ async::Task<void> Registry::WriteBatch() {
   auto work = [&]() -> Status {
     try {
       writer_->Apply(writes);
-    } catch (const std::exception& failure) {  // no memory, say; whoever waits must hear of it all the same
+    } catch (const std::exception& failure) {  // no memory, say; a waiting caller must still get the error
       return Err(ErrorCode::kInternal, "the registry's writer: {}", failure.what());
     }
     return {};
@@ -205,7 +205,7 @@ async::Task<void> Registry::WriteBatch() {
   Status ran;
   do {
     ran = co_await writing_.Run(work);
-    // Taken back before it began, because somebody cancelled a Close: what is queued is written all the same.
+    // Taken back before it began, because a Close was cancelled: what is queued is written all the same.
   } while (!ran && ran.error().code == ErrorCode::kClosed);
   writing_now_ = false;
   // A reader that waited for its turn has not shown that writing works again.

@@ -89,7 +89,7 @@ class Registry {
   struct Queued {
     RegistryWrite write;
     async::Gate::Pass place;
-    async::Event* done;  // of whoever waits; none: nobody does
+    async::Event* done;  // of the caller that waits; none: no caller does
     Status* outcome;
     bool only_order;
   };
@@ -129,7 +129,7 @@ class Registry {
   std::deque<Queued> ahead_;
   std::deque<Queued> queue_;
   async::TimePoint queue_due_;  // when there is something in it
-  bool hurry_ = false;          // somebody waits for what is in the queue
+  bool hurry_ = false;          // a caller waits for what is in the queue
   bool writing_now_ = false;
   bool draining_ = false;
   std::optional<async::Event> wake_;  // of a Drain that waits for company

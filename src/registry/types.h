@@ -30,7 +30,7 @@ struct NewSession {
   std::string labels = "{}";  // a JSON object
   std::string executor;
   std::string policy = "{}";     // a JSON object; values of secrets are for the caller to leave out
-  std::string resources = "{}";  // a JSON object: what of the host it holds, for whoever sweeps after a crash
+  std::string resources = "{}";  // a JSON object: what it holds of the host, for the sweep after a crash
 };
 
 struct SessionRecord : NewSession {

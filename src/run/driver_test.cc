@@ -70,6 +70,7 @@ class ScriptGuest : public Guest {
     co_return StateReport{facts.answer ? StateAfter::kKept : StateAfter::kRolledBack, "off"};
   }
   async::Task<void> Close() override { co_return; }
+  async::Task<GuestUsage> MeasureUsage() override { co_return GuestUsage{}; }
 
   std::vector<StopStep> steps;
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,8 @@ struct GuestSpec : SessionSpec {
   GuestSpec(SessionSpec spec) : SessionSpec(std::move(spec)) {}  // NOLINT(google-explicit-constructor): it is one
 
   std::vector<std::string> spaces;  // namespaces that processes of the guest may call, through a CallSocket
+  // Gets lines for people while the place is made: an image is fetched. May be empty; not called after Open.
+  std::function<void(const std::string& line)> progress;
 };
 
 // One block of a run, handed to a guest. What it refers to outlives the execution.
@@ -74,6 +77,14 @@ class Execution {
   virtual async::Task<Result<RunFacts>> Finish(Output& out) = 0;
 };
 
+// What a guest uses now. Absent: nothing counts it.
+struct GuestUsage {
+  bool alive = false;                             // its place is there, and so is its interpreter
+  std::optional<uint64_t> memory = std::nullopt;  // bytes
+  std::optional<std::chrono::nanoseconds> cpu = std::nullopt;
+  std::optional<uint64_t> processes = std::nullopt;  // without Cella's own
+};
+
 // What a block did to the state of the session.
 struct StateReport {
   StateAfter state = StateAfter::kNone;
@@ -109,9 +120,21 @@ class Packages {
  public:
   virtual ~Packages() = default;
   // Where the guest's Python finds added packages from its next block on: the name of a directory below those that the
-  // executor shows for this. Empty: nowhere.
-  virtual void Use(std::string directory) = 0;
+  // executor shows for this. Empty: nowhere. A guest that does not see these directories gets a copy.
+  virtual async::Task<Status> Use(std::string directory) = 0;
+  // The interpreter for which packages are installed, where it is none of this machine: JSON with version,
+  // implementation, flags, machine, libc and packages, as the guest gives it. Empty: it is the policy's. Nothing: it
+  // was not asked yet.
+  virtual std::optional<Result<std::string>> python() const { return std::string(); }
+  // Asks it. Not while a block is on.
+  virtual async::Task<void> AskPython(StopToken /*stop*/) { co_return; }
 };
+
+// Jails show what sessions add, unless they have another root tree, and interpreters of containers get a copy.
+inline bool TakesPackages(const SessionSpec& spec) {
+  if (spec.executor == ExecutorKind::kSandbox) return spec.policy.rootfs.empty();
+  return spec.executor == ExecutorKind::kContainer && spec.policy.container.mode == ContainerMode::kSession;
+}
 
 // The namespace in which the guest changes its packages.
 inline constexpr const char* kPackagesSpace = "deps";
@@ -159,6 +182,8 @@ class Guest {
   virtual const os::Directory* workspace() const { return nullptr; }
   // Charged to it now; absent where nothing counts it.
   virtual std::optional<uint64_t> MemoryUsed() const { return std::nullopt; }
+  // Measured now; may be asked while a block is on.
+  virtual async::Task<GuestUsage> MeasureUsage() = 0;
 };
 
 // What a block of such a run can do there.

@@ -70,6 +70,7 @@ DoneFrame Done(const Json& json) {
   // As the kernel would have it.
   done.exit_code = static_cast<int>(Number(json, "exit_code") & 0xff);
   done.displays_dropped = static_cast<uint64_t>(std::max<int64_t>(0, Number(json, "displays_dropped")));
+  done.lost = Flag(json, "lost");
   done.cpu_ms = static_cast<double>(std::max<int64_t>(0, Number(json, "cpu_us"))) / 1000;
   return done;
 }
@@ -122,6 +123,8 @@ std::string EncodeRehearse() { return R"({"type":"rehearse"})"; }
 
 std::string EncodeInterrupt(const std::string& run) { return Dump({{"type", "interrupt"}, {"run", run}}); }
 
+std::string EncodeCancel(const std::string& run) { return Dump({{"type", "cancel"}, {"run", run}}); }
+
 std::string EncodeInputReply(const std::optional<std::string>& text) {
   return text ? Dump({{"type", "input_reply"}, {"text", *text}}) : R"({"type":"input_reply","eof":true})";
 }
@@ -153,6 +156,12 @@ Result<Frame> DecodeFrame(std::string_view payload) {
   }
   if (type == "error") {
     return ErrorEvent{RunError{Text(json, "name"), Text(json, "message"), Text(json, "traceback")}};
+  }
+  if (type == "stdout") return OutputEvent{Stream::kStdout, Text(json, "text")};
+  if (type == "stderr") return OutputEvent{Stream::kStderr, Text(json, "text")};
+  if (type == "truncated") {
+    const Stream stream = Text(json, "stream") == "stderr" ? Stream::kStderr : Stream::kStdout;
+    return TruncatedEvent{stream, static_cast<uint64_t>(std::max<int64_t>(0, Number(json, "dropped")))};
   }
   if (type == "input_request") return InputRequestEvent{Text(json, "prompt"), Flag(json, "password")};
   if (type == "checkpoint") return CheckpointFrame{Text(json, "name"), Text(json, "status")};

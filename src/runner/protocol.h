@@ -50,7 +50,7 @@ struct Cell {
   std::string code;
   std::string file;                       // empty: none
   std::optional<std::string> stdin_text;  // nothing: no input
-  bool input = false;                     // somebody answers input requests
+  bool input = false;                     // the caller answers input requests
   CheckpointMode checkpoint = CheckpointMode::kAuto;
   std::vector<Value> variables;
   std::string packages;      // where packages were added; empty: nowhere
@@ -66,6 +66,7 @@ std::string EncodeConfigure(const Configuration& configuration);
 std::string EncodeProgram(const Program& program);
 std::string EncodeRun(const Cell& cell);
 std::string EncodeInterrupt(const std::string& run);
+std::string EncodeCancel(const std::string& run);                      // to a runner that is no process to be killed
 std::string EncodeInputReply(const std::optional<std::string>& text);  // nothing: end of file
 std::string EncodeRehearse();
 std::string EncodeCheckpoint(const std::string& name);  // empty: the automatic one
@@ -85,6 +86,7 @@ struct DoneFrame {
   int exit_code = 0;
   uint64_t displays_dropped = 0;
   double cpu_ms = 0;  // as the runner counts it
+  bool lost = false;  // the variables are gone: the code goes on, and the next cell has new names
 };
 
 struct CheckpointFrame {
@@ -103,9 +105,9 @@ struct RefusedFrame {
   int error = 0;  // errno
 };
 
-// Frames that nobody here knows are an empty variant.
+// Unknown frames are an empty variant. Output comes as frames where there are no pipes.
 using Frame = std::variant<std::monostate, ValueEvent, DisplayFrame, ErrorEvent, InputRequestEvent, DoneFrame,
-                           CheckpointFrame, AnswerFrame, RefusedFrame>;
+                           CheckpointFrame, AnswerFrame, RefusedFrame, OutputEvent, TruncatedEvent>;
 
 // kInvalid: not a frame. A payload of more than kReadAtOnce bytes (base/json.h) belongs on a pool. Any thread.
 Result<Frame> DecodeFrame(std::string_view payload);

@@ -18,7 +18,7 @@ namespace {
 
 using Done = Answer<void>;
 
-constexpr const char* kAskOperator = "the server's configuration decides; ask whoever runs it";
+constexpr const char* kAskOperator = "the server's configuration decides; ask its operator";
 
 class Admission {
  public:
@@ -109,7 +109,7 @@ class Admission {
 
   Done Network() {
     if (!IsConfined(spec_)) {
-      // Whoever allowed this executor has allowed its network.
+      // An operator who allowed this executor has allowed its network.
       if (Given("network") && request_.spec.policy.network == Network::kNone) {
         return Invalid(fmt::format("network: the {} executor cannot enforce 'none'", ToString(spec_.executor)),
                        "use the executor sandbox");

@@ -25,7 +25,7 @@ class Api : public http::Handler {
   // What is told of a request when it is over.
   struct Handled {
     std::string client;
-    std::string_view pattern;  // of its route, never the path: names of files are nobody's business
+    std::string_view pattern;  // of its route, never the path: file names must not be logged
   };
   async::Task<void> Dispatch(http::Exchange& exchange, Handled* handled);
   void Tell(const ObservedExchange& exchange, const Handled& handled, async::TimePoint since);

@@ -23,7 +23,7 @@ Answer<std::string> Clients::Identify(const http::Exchange& exchange) const {
     std::string_view token = BearerToken(*header);
     if (token.empty()) return Unauthorized("the Authorization header has no bearer token");
     const std::string* client = tokens_ == nullptr ? nullptr : tokens_->Find(token);
-    if (client == nullptr) return Unauthorized("nobody has this token");
+    if (client == nullptr) return Unauthorized("no client has this token");
     return *client;
   }
   return IdentifyBySocket(peer);

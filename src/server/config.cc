@@ -18,10 +18,11 @@ Status CheckListen(const Config& config) {
     auto address = ParseListenAddress(text);
     if (!address) return std::unexpected(std::move(address.error()).WithContext("server.listen"));
     if (config.server.no_auth && !address->is_unix() && !address->is_loopback()) {
-      return Err(ErrorCode::kInvalid,
-                 "server.listen: '{}' can be reached from other machines, and server.no_auth lets everybody in: listen "
-                 "on 127.0.0.1 or a Unix socket, or use a token file",
-                 text);
+      return Err(
+          ErrorCode::kInvalid,
+          "server.listen: '{}' can be reached from other machines, and server.no_auth lets every client in: listen "
+          "on 127.0.0.1 or a Unix socket, or use a token file",
+          text);
     }
     if (!address->is_unix() && !address->is_loopback() && config.server.tls_certificate.empty() &&
         !config.server.insecure_http) {
@@ -47,7 +48,7 @@ Status CheckOrigins(const Config& config) {
     if (origin == "*") {
       if (!config.server.no_auth) continue;
       return Err(ErrorCode::kInvalid,
-                 "server.allowed_origins: \"*\" with server.no_auth lets every web page that somebody opens on this "
+                 "server.allowed_origins: \"*\" with server.no_auth lets every web page that a user opens on this "
                  "machine run code: name the origins");
     }
     if (!ParseOrigin(origin)) {
@@ -75,7 +76,7 @@ Status CheckAllowedDirectories(const Config& config) {
       ours.emplace_back("programs of cella", path);
     }
   }
-  // Whoever can replace the socket can answer in our name.
+  // A user who can replace the socket can answer in our name.
   for (const std::string& text : server.listen) {
     if (auto address = ParseListenAddress(text)) ours.emplace_back("server.listen", address->path);
   }
@@ -168,7 +169,7 @@ Status ApplyOverrides(const ConfigOverrides& overrides, Config* config) {
       server.listen.push_back(relative ? "unix:" + language::Normalize(text.substr(5), overrides.directory) : text);
     }
   }
-  // Each of the two takes the other's place: whoever types one of them has decided.
+  // Each of the two takes the other's place: the one on the command line decides.
   if (overrides.token_file) server.no_auth = false;
   if (overrides.no_auth) {
     if (overrides.token_file) return Err(ErrorCode::kInvalid, "give either --token-file or --no-auth, not both");

@@ -87,6 +87,14 @@ struct Config {
     uint64_t max_storages = 16;
   } storage;
 
+  // What clients may ask of containers beyond the defaults.
+  struct Containers {
+    std::vector<std::string> images;    // besides that of the defaults
+    bool pull = false;                  // an image that is missing is fetched
+    bool bridge = false;                // network: bridge
+    std::vector<std::string> runtimes;  // of the engine, besides its default
+  } containers;
+
   struct Packages {
     std::vector<std::string> allow;  // empty: all
     std::vector<std::string> deny;
@@ -124,11 +132,11 @@ Status ApplyOverrides(const ConfigOverrides& overrides, Config* config);
 
 using engine::Surroundings;
 
-// Fills in directories, addresses and the token file. Whether somebody named the token file matters to the caller: one
-// that nobody named need not exist.
+// Fills in directories, addresses and the token file. Whether the operator named the token file matters to the caller:
+// one that was not named need not exist.
 void CompleteConfig(const Surroundings& surroundings, Config* config);
 
-// What contradicts itself or would open what nobody meant to open. Looks at the file system for links only.
+// What contradicts itself or would open more than the operator meant. Looks at the file system for links only.
 Status CheckConfig(const Config& config);
 
 }  // namespace cella::server

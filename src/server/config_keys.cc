@@ -137,7 +137,8 @@ const ConfigKey kOwnKeys[] = {
      {}},
 
     {"allow", "executors", kWords, (WordField{GetExecutors, SetExecutors}),
-     "Executors. `local` and `subprocess` confine nothing: their sessions are the server's user.", ExecutorNames()},
+     "Executors. `local`, `subprocess` and `inprocess` confine nothing: their sessions are the server's user.",
+     ExecutorNames()},
     {"allow", "network_host", kSwitch, CELLA_AT(allow.network_host), "`network: host`.", {}},
     {"allow", "mounts", kPaths, CELLA_AT(allow.mounts),
      "Host directories in or below which `mounts`, `workdir`, `rootfs` and `venv` may point. Links in them are not "
@@ -195,6 +196,24 @@ const ConfigKey kOwnKeys[] = {
      CELLA_AT(packages.cache_size),
      "Downloaded wheels that are kept; a larger cache is emptied before the next installation.",
      {}},
+
+    {"container", "images", kTexts, CELLA_AT(containers.images), "Images that clients may name, besides `image`.",
+     "none"},
+    {"container",
+     "pull",
+     kSwitch,
+     CELLA_AT(containers.pull),
+     "Fetch an image that clients may name and that is missing.",
+     {}},
+    {"container",
+     "bridge",
+     kSwitch,
+     CELLA_AT(containers.bridge),
+     "Clients may ask for `network: bridge`, by which a container reaches what the engine's machine reaches. "
+     "`network_host` of `[allow]` permits it, too.",
+     {}},
+    {"container", "runtimes", kTexts, CELLA_AT(containers.runtimes),
+     "Runtimes of the engine that clients may name, as `runsc`.", "none"},
 
     {"quota", "sessions", kCount, CELLA_AT(quota.sessions), "Sessions at once.", "not limited"},
     {"quota", "concurrent_runs", kCount, CELLA_AT(quota.concurrent_runs), "Runs at once.", "not limited"},

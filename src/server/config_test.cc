@@ -35,6 +35,10 @@ TEST(ConfigReaderTest, EmptyFileGivesTheDefaults) {
   EXPECT_THAT(config->allow.executors, ElementsAre(ExecutorKind::kSandbox));
   EXPECT_TRUE(config->allow.mounts.empty());
   EXPECT_FALSE(config->allow.network_host);
+  EXPECT_TRUE(config->containers.images.empty());
+  EXPECT_FALSE(config->containers.pull);
+  EXPECT_FALSE(config->containers.bridge);
+  EXPECT_TRUE(config->containers.runtimes.empty());
 }
 
 constexpr std::string_view kEverything = R"(
@@ -99,6 +103,10 @@ cache_size = "1g"
 [container]
 engine = "unix:///run/engine.sock"
 image = "an/image:1"
+images = ["an/image:2"]
+pull = true
+bridge = true
+runtimes = ["runsc"]
 [storage]
 directory = "/srv/storages"
 max_bytes = "8g"
@@ -150,6 +158,10 @@ TEST(ConfigReaderTest, ReadsEveryKey) {
   EXPECT_TRUE(config->allow.whole_machine);
   EXPECT_EQ(config->defaults.policy.container.engine, "unix:///run/engine.sock");
   EXPECT_EQ(config->defaults.policy.container.image, "an/image:1");
+  EXPECT_THAT(config->containers.images, ElementsAre("an/image:2"));
+  EXPECT_TRUE(config->containers.pull);
+  EXPECT_TRUE(config->containers.bridge);
+  EXPECT_THAT(config->containers.runtimes, ElementsAre("runsc"));
   EXPECT_EQ(config->sessions.pool_shells, 0u);
   EXPECT_EQ(config->defaults.executor, ExecutorKind::kLocal);
   EXPECT_EQ(config->defaults.checkpoint, CheckpointMode::kAlways);
@@ -231,7 +243,7 @@ TEST(ConfigReaderTest, ErrorsNamePositionAndReason) {
       {"[policy]\nvenv = \"venv\"", "policy.venv: 'venv' must be an absolute path"},
       {"[policy]\npython = \"3\\u0000\"", "policy.python: contains a NUL byte"},
       {"[allow]\nexecutors = [\"sandbox\", \"docker\"]",
-       "allow.executors: 'sandbox, docker' is none of sandbox, local, container, subprocess"},
+       "allow.executors: 'sandbox, docker' is none of sandbox, local, container, subprocess, inprocess"},
       {"[allow]\nmounts = [\"data\"]", "allow.mounts: 'data' must be an absolute path"},
       {"[allow]\nnetwork_host = \"yes\"", "allow.network_host: must be true or false"},
       {"[sessions]\npreload = [\"a;b\"]", "sessions.preload: 'a;b' is not the name of a Python module"},

@@ -37,7 +37,8 @@ HostedSession::HostedSession(Hub& hub, SessionSpec spec, std::string owner, Quot
       storage_(std::move(storage)),
       tasks_(hub.loop),
       gone_(hub.loop) {
-  packages_->Attach([this](std::string directory) { return session_->UsePackages(std::move(directory)); });
+  packages_->Attach([this](std::string directory) { return session_->UsePackages(std::move(directory)); },
+                    [this] { return session_->DescribePython(); });
   if (storage_) storage_->workspace = [this] { return session_->workspace(); };
   if (tools_) tools_->Attach([this] { return session_->current() ? session_->current()->id() : std::string(); });
 }

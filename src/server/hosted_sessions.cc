@@ -52,7 +52,7 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   options.guest = spec;
   auto packages = std::make_shared<installer::SessionPackages>(hub.packages, spec.policy, spec.deps, spec.runtime_deps,
                                                                BuildPermitFor(hub, owner));
-  if (spec.executor == ExecutorKind::kSandbox) options.spaces[run::kPackagesSpace] = packages;
+  if (run::TakesPackages(spec)) options.spaces[run::kPackagesSpace] = packages;
   // The session drops the namespaces of a guest that cannot call.
   auto tools = std::make_shared<SessionTools>(hub.loop);
   options.spaces[SessionTools::kSpace] = tools;
@@ -67,7 +67,7 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   auto session = co_await session::Session::Open(hub.loop, *engine->executor, std::move(options));
   if (!session) co_return Refused(session.error());
   *id = (*session)->id();
-  hub.metrics.SessionOpened(async::Clock::now() - start);
+  hub.metrics.SessionOpened(spec.executor, async::Clock::now() - start);
 
   registry::NewSession row;
   row.id = (*session)->id();

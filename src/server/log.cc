@@ -89,7 +89,7 @@ void Log::WriteLine(std::string_view line) {
   (void)os::RetryOnEintr([&] { return write(fd_, whole.data(), whole.size()); });
   if (dropped_ > 0) {
     const uint64_t dropped = std::exchange(dropped_, 0);
-    Write(LogLevel::kWarning, "log.dropped", "lines were dropped: nobody read them",
+    Write(LogLevel::kWarning, "log.dropped", "lines were dropped: no reader took them",
           {{"lines", static_cast<int64_t>(dropped)}});
   }
 }

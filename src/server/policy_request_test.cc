@@ -40,7 +40,9 @@ TEST(PolicyRequestTest, ReadsEveryKey) {
     "kernel": "ir", "jail": true, "system_packages": true, "value_of": "last_expr_or_assign", "startup_timeout": "3s",
     "container": {"image": "an/image:1", "pull": "never", "mode": "command", "name": "n", "runtime": "runsc",
                   "engine": "unix:///e", "read_only": false, "bind_dir": "/b", "auth_token": "t",
-                  "auth_disabled": true},
+                  "auth_disabled": true, "user": "1000:1000", "extra_hosts": {"db": "192.0.2.1"},
+                  "device_requests": [{"Count": 1}], "cap_add": ["CAP_NET_RAW"], "init_command": "true",
+                  "auto_remove": false, "stop_container": false},
     "limits": {"timeout": 1.5, "cpu_time": "2s", "memory": "1g", "cpus": 1.5, "pids": 128, "disk": 1048576, "output": "1m",
                "open_files": "64", "calls": 7, "calls_at_once": 8, "call_size": "9k"}})");
   ASSERT_TRUE(request) << request.error().message;

@@ -25,7 +25,7 @@ using Operation = std::function<async::Task<void>(Call&)>;
 
 enum class Access {
   kOpen,    // anybody who reaches the server
-  kClient,  // whoever Clients knows
+  kClient,  // a client that Clients knows
 };
 
 struct Route {

@@ -90,7 +90,7 @@ async::Task<void> FollowToEnd(Hub& hub, HostedSession& session, std::shared_ptr<
   RunResult result = run->engine()->TakeResult();
   session.NoteEnd(result);
   co_await run->Finish(result);
-  hub.metrics.RunEnded(result.outcome.status, async::Clock::now() - accepted);
+  hub.metrics.RunEnded(session.spec().executor, result.outcome.status, async::Clock::now() - accepted);
   share.GiveBack();
   (void)co_await async::Caught(news.Join());
   co_await RecordRun(hub, "run", session.owner(), result, std::move(hash));
@@ -114,7 +114,7 @@ Answer<void> Begin(Hub& hub, HostedSession& session, const std::shared_ptr<Hoste
   }
   run->Attach(std::move(*submitted));
   session.Keep(run);
-  hub.metrics.RunAccepted();
+  hub.metrics.RunAccepted(session.spec().executor);
   session.tasks().Add(FollowToEnd(hub, session, run, std::move(share), std::move(hash)));
   return {};
 }
@@ -207,7 +207,7 @@ async::Task<Answer<RunResult>> RunAlone(Hub& hub, std::string client, const Sess
   run.id = session::NewRunId();
   registry::NewRun row = RowOf(run, "", client, hash, {});
   const std::string id = run.id;
-  hub.metrics.RunAccepted();
+  hub.metrics.RunAccepted(spec.executor);
   const async::TimePoint start = async::Clock::now();
   Result<registry::Accepted> accepted = Err(ErrorCode::kInternal, "the registry did not answer");
   async::TaskGroup writing(hub.loop);
@@ -251,7 +251,7 @@ async::Task<Answer<RunResult>> RunAlone(Hub& hub, std::string client, const Sess
     // The answer does not wait for the tear-down.
     hub.sessions.Retire(std::move(*session), std::move(*session_share));
   }
-  hub.metrics.RunEnded(result.outcome.status, async::Clock::now() - start);
+  hub.metrics.RunEnded(spec.executor, result.outcome.status, async::Clock::now() - start);
   (void)co_await async::Caught(writing.Join());
   if (!accepted) co_return std::unexpected(NotRecorded(accepted.error()));
   co_await RecordRun(hub, action, client, result, hash);

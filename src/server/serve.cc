@@ -213,7 +213,7 @@ class Serving {
     co_return served;
   }
 
-  // Nothing: it belongs to nobody.
+  // Nothing: it has no owner.
   Result<UniqueFd> OpenOwner() const {
     if (!options_.exit_with) return UniqueFd();
     UniqueFd owner(os::PidfdOpen(*options_.exit_with));
@@ -263,7 +263,8 @@ class Serving {
     for (ExecutorKind kind : config_.allow.executors) {
       // Guests on the host could run the host's programs themselves.
       engine::EngineOptions options{.pool = pool, .state_dir = config_.server.state_dir, .guarded = GuardedOf(config_)};
-      if (kind != ExecutorKind::kLocal) options.guest_writable = config_.allow.mounts;
+      const bool is_host = kind == ExecutorKind::kLocal || kind == ExecutorKind::kInProcess;
+      if (!is_host) options.guest_writable = config_.allow.mounts;
       options.layers = packages_.layers();
       options.opened.readable = packages_.ready();
       options.kernel_environments = &packages_;
@@ -298,7 +299,7 @@ class Serving {
     async::TaskGroup reloading(loop_);
     reloading.Add(ReloadTokens());
     reloading.Add(MeasureLag(metrics));
-    // Not part of the log: whoever started the server waits for these very words.
+    // Not part of the log: the program that started the server waits for these very words.
     for (const std::string& address : addresses) dprintf(options_.log_fd, "listening on %s\n", address.c_str());
     NotifyReady();
     const bool abandoned = co_await StopOrAbandoned(stop, std::move(owner));
@@ -314,7 +315,7 @@ class Serving {
     co_await server.Drain(std::max(deadline, async::Clock::now() + 1s));
   }
 
-  // Of the sessions that ask for nothing. Whoever asks for one is told if it cannot be.
+  // Of sessions with the default policy. If it fails, the request for such a session gets the reason.
   async::Task<void> Prestart() {
     auto spec = Admit({}, config_, "");
     engine::Engine* engine = spec ? engines_.Find(spec->executor) : nullptr;
@@ -326,7 +327,7 @@ class Serving {
     }
   }
 
-  // True: whom this server belongs to has ended, and nobody is left who waits for its runs.
+  // True: the process that owns this server has ended, and no client waits for its runs.
   async::Task<bool> StopOrAbandoned(async::StopSignals& stop, UniqueFd owner) {
     if (!owner) {
       (void)co_await stop.Wait();

@@ -14,7 +14,7 @@ namespace cella::server {
 
 struct ServeOptions {
   Config config;                   // completed and checked
-  bool token_file_named = false;   // somebody named it: then it has to exist
+  bool token_file_named = false;   // the operator named it: then it has to exist
   std::optional<pid_t> exit_with;  // a process whose server this is: when that ends, so does this
   // An inherited descriptor with the lines of a token file, instead of the file. Then every request needs a token, over
   // Unix sockets too. It is read to its end and closed.

@@ -21,17 +21,19 @@ async::Task<void> Health(Hub& hub, Call& call) {
 
 async::Task<void> ShowMetrics(Hub& hub, Call& call) {
   Metrics::Gauges gauges;
-  gauges.sessions = hub.sessions.size();
-  for (const auto& session : hub.sessions.All()) {
-    gauges.queued += session->engine().waiting();
-    gauges.memory += session->engine().MemoryUsed().value_or(0);
-  }
-  for (const auto& engine : hub.engines.by_kind) {
-    if (!engine) continue;
-    const run::Readiness ready = engine->executor->readiness();
-    gauges.ready.zygotes += ready.zygotes;
-    gauges.ready.jails += ready.jails;
-    gauges.ready.parked += ready.parked;
+  const auto sessions = hub.sessions.All();
+  for (const ExecutorRow& row : kExecutors) {
+    const engine::Engine* engine = hub.engines.Find(row.kind);
+    if (engine == nullptr) continue;
+    Metrics::ExecutorGauges& its = gauges.executors.emplace_back();
+    its.executor = row.kind;
+    its.ready = engine->executor->readiness();
+    for (const auto& session : sessions) {
+      if (session->spec().executor != row.kind) continue;
+      ++its.sessions;
+      its.queued += session->engine().waiting();
+      its.memory += session->engine().MemoryUsed().value_or(0);
+    }
   }
   gauges.connections = hub.connections();
   gauges.registry_failures = hub.registry.health().failed;
@@ -42,7 +44,7 @@ async::Task<void> ShowMetrics(Hub& hub, Call& call) {
 async::Task<void> ListKernels(Hub& hub, Call& call) {
   if (hub.engines.Find(ExecutorKind::kSubprocess) == nullptr) {
     co_await Refuse(call.exchange, Forbidden("executor: this server does not allow 'subprocess'",
-                                             "the server's configuration decides; ask whoever runs it")
+                                             "the server's configuration decides; ask its operator")
                                        .error());
     co_return;
   }

@@ -8,6 +8,7 @@
 #include "server/hosted_sessions.h"
 #include "server/json_input.h"
 #include "server/operations.h"
+#include "session/json_value.h"
 
 namespace cella::server {
 namespace {
@@ -26,7 +27,7 @@ async::Task<void> Create(Hub& hub, Call& call) {
   auto session = co_await hub.sessions.Open(hub, std::move(*spec), call.client);
   if (!session) co_return co_await Refuse(call.exchange, std::move(session.error()));
   if (!call.exchange.is_connected()) {
-    // Nobody would ever hear its name.
+    // No client would ever learn its id.
     (*session)->Stop("its client left before it was open");
     co_return;
   }
@@ -70,7 +71,12 @@ async::Task<void> List(Hub& hub, Call& call) {
 async::Task<void> Show(Hub& hub, Call& call) {
   std::string id(call.parameters[0]);
   auto live = hub.sessions.Find(id, call.client);
-  if (live) co_return co_await AnswerJson(call.exchange, 200, (*live)->Describe());
+  if (live) {
+    Json json = (*live)->Describe();
+    const run::GuestUsage usage = co_await (*live)->engine().MeasureUsage();
+    json["usage"] = session::JsonOf(usage);
+    co_return co_await AnswerJson(call.exchange, 200, json);
+  }
   auto record = co_await hub.registry.FindSession(id);
   if (!record) co_return co_await Refuse(call.exchange, ToApiError(record.error()));
   const bool there = *record && (*record)->owner == call.client && (*record)->closed_because != kDeleted;

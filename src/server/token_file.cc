@@ -71,7 +71,7 @@ class LockedFile {
     for (int tries = 0; ::flock(file.directory_.get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
       if (errno != EWOULDBLOCK && errno != EINTR) return SysErr(errno, "lock the directory '{}'", directory);
       if (tries == kLockTries) {
-        return Err(ErrorCode::kExhausted, "somebody else has held the directory '{}' for ten seconds", directory);
+        return Err(ErrorCode::kExhausted, "another process has held the directory '{}' for ten seconds", directory);
       }
       (void)::nanosleep(&kLockPause, nullptr);
     }

@@ -102,6 +102,14 @@ void AddOutcome(Json& json, const Outcome& outcome) {
 
 }  // namespace
 
+Json JsonOf(const run::GuestUsage& usage) {
+  Json json = {{"alive", usage.alive}, {"memory", nullptr}, {"cpu_ms", nullptr}, {"processes", nullptr}};
+  if (usage.memory) json["memory"] = *usage.memory;
+  if (usage.cpu) json["cpu_ms"] = Rounded(std::chrono::duration<double, std::milli>(*usage.cpu).count());
+  if (usage.processes) json["processes"] = *usage.processes;
+  return json;
+}
+
 std::string ToJson(const RunResult& result) { return Dump(JsonOf(result)); }
 
 Json JsonOf(const RunResult& result) {

@@ -67,8 +67,12 @@ async::Task<Result<std::unique_ptr<Session>>> Session::Open(async::Loop& loop, r
   for (const auto& [space, handler] : options.spaces) options.guest.spaces.push_back(space);
   auto guest = co_await executor.Open(options.guest, only, stop);
   if (!guest) co_return std::unexpected(std::move(guest.error()));
-  // Then the capability `calls` is missing.
-  if ((*guest)->call_socket() == nullptr) options.spaces.clear();
+  // Then the capability `calls` is missing. Packages are added from outside as well.
+  if ((*guest)->call_socket() == nullptr) {
+    const bool takes_packages = (*guest)->packages() != nullptr;
+    std::erase_if(options.spaces,
+                  [&](const auto& space) { return !takes_packages || space.first != run::kPackagesSpace; });
+  }
   std::unique_ptr<Session> session(new Session(loop, std::move(options), std::move(*guest), only != nullptr));
   // Here, so that a session that was opened needs no more descriptors for its runs.
   auto door = co_await session->MakeDoor();
@@ -83,6 +87,12 @@ async::Task<Result<std::unique_ptr<Session>>> Session::Open(async::Loop& loop, r
 
 std::vector<std::string_view> Session::Capabilities(std::string_view language) const {
   return run::Capabilities(*guest_, language);
+}
+
+async::Task<run::GuestUsage> Session::MeasureUsage() {
+  if (guest_closed_ || closing_) co_return run::GuestUsage{};
+  auto usage = co_await guest_->MeasureUsage();
+  co_return usage;
 }
 
 Result<std::shared_ptr<Run>> Session::Submit(RunSpec spec, run::EventSink* sink) {
@@ -160,7 +170,7 @@ async::Task<void> Session::Execute(std::shared_ptr<Run> run, run::EventSink* sin
 
 // No code of the guest has run yet.
 async::Task<Status> Session::MakeDoor() {
-  if (options_.spaces.empty()) co_return Status{};
+  if (options_.spaces.empty() || guest_->call_socket() == nullptr) co_return Status{};
   auto listener = co_await guest_->call_socket()->Listen();
   if (!listener) co_return std::unexpected(std::move(listener.error()));
   const size_t at_once = options_.guest.policy.limits.calls_at_once.value;
@@ -294,10 +304,23 @@ async::Task<Status> Session::Reset() {
   co_return reset;
 }
 
-Status Session::UsePackages(std::string directory) {
-  if (guest_->packages() == nullptr) return std::unexpected(NotSupported("deps", isolation()));
-  guest_->packages()->Use(std::move(directory));
-  return {};
+async::Task<Status> Session::UsePackages(std::string directory) {
+  if (guest_->packages() == nullptr) co_return std::unexpected(NotSupported("deps", isolation()));
+  auto used = co_await guest_->packages()->Use(std::move(directory));
+  co_return used;
+}
+
+async::Task<Result<std::string>> Session::DescribePython() {
+  run::Packages* packages = guest_->packages();
+  if (packages == nullptr) co_return std::unexpected(NotSupported("deps", isolation()));
+  if (!packages->python()) {
+    auto pass = co_await Enter();
+    if (!pass) co_return std::unexpected(std::move(pass.error()));
+    if (!packages->python()) co_await packages->AskPython({});
+  }
+  auto python = packages->python();
+  if (!python) co_return Err(ErrorCode::kInternal, "the session's interpreter was not asked");
+  co_return std::move(*python);
 }
 
 async::Task<Status> Session::SaveCheckpoint(std::string name) {

@@ -61,6 +61,8 @@ class Session {
   // Its files; null where the executor has no place for them. Valid as long as the session.
   const os::Directory* workspace() const { return guest_->workspace(); }
   std::optional<uint64_t> MemoryUsed() const { return guest_->MemoryUsed(); }
+  // Measured now, also while a run is on. The session outlives the task.
+  async::Task<run::GuestUsage> MeasureUsage();
 
   // Queues a run. What the guest does is in the run's result, and so is a refusal (kRejected). The sink gets the
   // events, and outlives the run; null: only the result is made. kExhausted: too many wait; kClosed: the session is
@@ -78,7 +80,9 @@ class Session {
   async::Task<Result<std::string>> Ask(std::string language, CodeQuestion question, std::string code, size_t cursor);
   async::Task<Status> Reset();
   // Packages that the session's Python finds from its next run on; see run::Packages. kUnsupported: it takes none.
-  Status UsePackages(std::string directory);
+  async::Task<Status> UsePackages(std::string directory);
+  // The interpreter that they are for; see run::Packages. Waits for the run that is on, if it has to be asked.
+  async::Task<Result<std::string>> DescribePython();
   async::Task<Status> SaveCheckpoint(std::string name);
   async::Task<Status> Rollback(std::string name);
   async::Task<Status> DropCheckpoint(std::string name);

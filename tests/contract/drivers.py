@@ -24,6 +24,9 @@ class Driver:
         """A session with settings of case_file.SESSION_SETTINGS (texts): an object with the methods below."""
         raise NotImplementedError
 
+    def end(self):
+        """After the last case."""
+
 
 class Session:
     def run(self, code, *, language, timeout=None, stdin=None, input=False, variables=None, replies=(), reactions=()):
@@ -226,12 +229,43 @@ class Container(CommandLine):
 CONTAINER = frozenset({"languages:bash"})
 
 
+class PlainProcess(CommandLine):
+    """The chosen Python as a plain process. Where another executor returns to its checkpoint, the state is lost."""
+
+    rolls_back = False
+    different = frozenset(
+        {
+            # There are no checkpoints, whose state the case asks for.
+            "a thread that prints after its run does not disturb the next",
+            # The workspace is a directory of the host.
+            "reset forgets everything but the files",
+        }
+    )
+
+
+class CppLibrary(CommandLine):
+    """libcella through its C++ layer: tests/contract/cpp/cella_repl.cc speaks as `cella repl --json` does."""
+
+    def __init__(self, executor, capabilities, binary, environment, rolls_back=True):
+        super().__init__(executor, capabilities, binary.with_name("cella-repl-cpp"), environment)
+        self.label = f"{executor}-cpp"
+        self.rolls_back = rolls_back
+        self.exists = self._binary.exists()
+
+    def open(self, settings):
+        if self.name == "inprocess":
+            # The limits of the application are those of its process.
+            settings = {key: value for key, value in settings.items() if key in ("timeout", "output")}
+        return super().open(settings)
+
+
 def command_line_drivers(binary, environment):
     return [
         Container("container", "session", CONTAINER | CELLS | TERMINAL, binary, environment),
         Container("container-command", "command", CONTAINER, binary, environment),
         CommandLine("sandbox", EVERYWHERE | CELLS | TERMINAL | {"checkpoint", "jail", "deps", "storage"}, binary, environment),
         CommandLine("local", EVERYWHERE, binary, environment),
+        PlainProcess("inprocess", CELLS | TERMINAL, binary, environment),
         KernelCommandLine("subprocess", CELLS | TERMINAL, binary, environment),
         JailedKernelCommandLine("subprocess", CELLS | TERMINAL, binary, environment),
     ]

@@ -1,12 +1,15 @@
 """Every case against every executor that has what the case needs."""
 
+import os
 import pathlib
 import tempfile
 
 import pytest
 from case_file import read_cases
-from drivers import command_line_drivers
+from drivers import CELLS, EVERYWHERE, CppLibrary, PlainProcess, command_line_drivers
+from http_driver import Http
 from judge import judge_operation, judge_run
+from shared_process import is_fit_for_a_shared_process
 from support import cella as program
 from support.leftovers import cgroups_of, mounts
 from support.running import LONG
@@ -14,7 +17,24 @@ from support.running import LONG
 CASES = read_cases(pathlib.Path(__file__).parent / "cases")
 HOME = tempfile.TemporaryDirectory(prefix="cella-home-")
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": HOME.name, "LANG": "C.UTF-8"}
-DRIVERS = command_line_drivers(program.program(), ENVIRONMENT)
+# What cella.h has: no questions about names, no values as variables.
+CPP = CELLS - {"questions", "variables"}
+LIBRARY_DRIVERS = [
+    CppLibrary("sandbox", EVERYWHERE | CPP | {"checkpoint", "jail"}, program.program(), ENVIRONMENT),
+    CppLibrary("inprocess", CPP - {"magics"}, program.program(), ENVIRONMENT, rolls_back=False),
+]
+DRIVERS = [
+    *command_line_drivers(program.program(), ENVIRONMENT),
+    Http("inprocess", CELLS, program.program(), ENVIRONMENT, PlainProcess.different),
+    *LIBRARY_DRIVERS,
+]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ended_drivers():
+    yield
+    for driver in DRIVERS:
+        driver.end()
 
 
 # Drivers whose sessions take a tenth of a second or more to start: `make test` runs every fourth or eighth case there,
@@ -34,6 +54,8 @@ STATELESS = ("c", "ruby", "sh")
 def applies(case, driver):
     if case.name in driver.different:
         return False
+    if driver.label == "inprocess-cpp" and not is_fit_for_a_shared_process(case):
+        return False
     return set(case.needs) <= driver.capabilities and driver.name in case.settings.get("executors", driver.name).split()
 
 
@@ -44,6 +66,9 @@ LIMITS = {"memory", "pids", "disk"}
 def marks_of(case, driver):
     if driver.needs:
         return [pytest.mark.needs(driver.needs)]
+    if driver in LIBRARY_DRIVERS:
+        reason = "needs cella-repl-cpp: build it first"
+        return [pytest.mark.skipif(not driver.exists and "CELLA_TESTS_MUST_RUN" not in os.environ, reason=reason)]
     return [pytest.mark.as_user] if {"jail", "checkpoint"} & set(case.needs) or LIMITS & set(case.settings) else []
 
 

@@ -494,9 +494,9 @@ def test_disconnecting_client_ends_its_batch(serve):
     seen = lambda: server.client().get("/metrics").expect(200).decode()  # noqa: E731
     with client.stream("POST", "/v1/batch", snippets=[{"code": "1"}, {"code": "import time; time.sleep(600)"}]) as lines:
         assert next(iter(lines))["index"] == 0
-        assert wait_until(lambda: "\ncella_runs_accepted_total 2\n" in seen(), 10), seen()  # it may be about to begin
-        assert "\ncella_runs_running 1\n" in seen()
-    assert wait_until(lambda: 'cella_runs_total{status="cancelled"} 1' in seen(), 10), seen()
+        assert wait_until(lambda: '\ncella_runs_accepted_total{executor="sandbox"} 2\n' in seen(), 10), seen()  # it may be about to begin
+        assert '\ncella_runs_running{executor="sandbox"} 1\n' in seen()
+    assert wait_until(lambda: 'cella_runs_total{executor="sandbox",status="cancelled"} 1' in seen(), 10), seen()
 
 
 def test_session_is_ended_if_its_client_disconnects_while_it_opens(serve):
@@ -511,5 +511,5 @@ def test_session_is_ended_if_its_client_disconnects_while_it_opens(serve):
                 opened = json.loads(said.partition(b"\r\n\r\n")[2])["id"]
                 assert client.ask("DELETE", f"/v1/sessions/{opened}").status == 204
     seen = lambda: client.get("/metrics").expect(200).decode()  # noqa: E731
-    assert wait_until(lambda: re.search(r"start_seconds_count 3$", seen(), re.MULTILINE), 20), seen()
-    assert wait_until(lambda: "\ncella_sessions 0\n" in "\n" + seen(), 10), seen()
+    assert wait_until(lambda: re.search(r'start_seconds_count{executor="sandbox"} 3$', seen(), re.MULTILINE), 20), seen()
+    assert wait_until(lambda: '\ncella_sessions{executor="sandbox"} 0\n' in "\n" + seen(), 10), seen()

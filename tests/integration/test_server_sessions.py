@@ -28,7 +28,10 @@ def test_session_description_has_every_field(client):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", told["created_at"])
     assert told["created_at"] < told["expires_at"]
     assert told["isolation"]["seccomp"] is True and told["isolation"]["network"] == "none"
-    assert session.show() == told
+    shown = session.show()
+    usage = shown.pop("usage")
+    assert usage["alive"] is True and usage["memory"] > 0 and usage["cpu_ms"] >= 0 and usage["processes"] >= 1
+    assert shown == told
     assert session.delete().status == 204
 
 
@@ -282,10 +285,14 @@ def test_metrics_count_sessions_and_runs(client):
     session.run("1/0")
     after = metrics(client)
     grown = {name: after[name] - before[name] for name in after if after[name] != before.get(name)}
-    assert after["cella_sessions"] >= 1  # one of an earlier test may have ended meanwhile
-    assert grown["cella_runs_accepted_total"] == 2
-    assert grown['cella_runs_total{status="ok"}'] == grown['cella_runs_total{status="error"}'] == 1
-    assert after["cella_session_memory_bytes"] > 0 or not HAS_CGROUPS
+    assert after['cella_sessions{executor="sandbox"}'] >= 1  # one of an earlier test may have ended meanwhile
+    assert grown['cella_runs_accepted_total{executor="sandbox"}'] == 2
+    for status in ("ok", "error"):
+        assert grown['cella_runs_total{executor="sandbox",status="%s"}' % status] == 1
+    assert after['cella_session_memory_bytes{executor="sandbox"}'] > 0 or not HAS_CGROUPS
+    assert grown['cella_run_seconds_bucket{executor="sandbox",le="+Inf"}'] == 2
+    assert grown['cella_session_start_seconds_count{executor="sandbox"}'] == 1
+    assert not any('executor="local"' in name for name in after)  # this server does not allow it
     session.delete().expect(204)
 
 
@@ -301,7 +308,7 @@ def test_metrics_count_one_shot_runs(client):
     before = metrics(client)
     assert client.post("/v1/run", code="print(1)").expect(200)["status"] == "ok"
     after = metrics(client)
-    for name in ("cella_runs_accepted_total", 'cella_runs_total{status="ok"}'):
+    for name in ('cella_runs_accepted_total{executor="sandbox"}', 'cella_runs_total{executor="sandbox",status="ok"}'):
         assert after[name] == before[name] + 1, name
 
 

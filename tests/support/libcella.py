@@ -159,6 +159,9 @@ class Run:
     def interrupt(self):
         self.library.call("run_interrupt", self.handle)
 
+    def reply(self, text):
+        self.library.attempt("run_reply", self.handle, text, len(text.encode()))
+
     def free(self):
         self.library.call("run_free", self.handle)
 

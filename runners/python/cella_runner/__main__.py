@@ -15,7 +15,7 @@ if __name__ == "__main__":
     import cella_runner.session
 
     if arguments[:1] != ["--zygote"]:
-        import cella_runner.tracebacks  # which a zygote imports when nobody waits
+        import cella_runner.tracebacks  # which a zygote imports when no client waits
 
     sys.path[0] = ""
     sys.argv = [""]

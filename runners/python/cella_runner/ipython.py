@@ -1,6 +1,6 @@
 """IPython's display functions over ours, for code that imports IPython where it is installed.
 
-Only the few modules of IPython through which everybody goes are patched, when they are imported (hooks.py). Libraries
+Only the few modules of IPython that all libraries use are patched, when they are imported (hooks.py). Libraries
 also ask get_ipython() whether they are in a notebook: they get a stand-in whose unknown attributes do nothing.
 """
 

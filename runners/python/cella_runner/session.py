@@ -149,7 +149,7 @@ class Session:
         self.channel.send(done)
         mode = frame.get("checkpoint")
         if mode == "auto" or mode == "always":
-            # Whoever waits for the answer may share this processor, and comes first. And a session may end here.
+            # The supervisor, which waits for the answer, may share this processor, and comes first. And a session may end here.
             busy = self.channel.readable((frame.get("courtesy_ms") or COURTESY_MS) / 1000)
             if busy and self.channel.is_closed():
                 return
@@ -165,8 +165,8 @@ class Session:
             self._rehearse()
 
     def _rehearse(self):
-        """Runs a cell that nobody hears of. Every page that a run writes to is shared with the zygote or with a
-        checkpoint and must be copied first: better here, while nobody waits, than in the next run."""
+        """Runs a cell whose output is dropped. Every page that a run writes to is shared with the zygote or with a
+        checkpoint and must be copied first: better here, while no client waits, than in the next run."""
         names = builtins.__dict__
         last_value = names.get("_", self)
         self.channel.muted = self.interrupts.rehearsing = True

@@ -19,7 +19,7 @@ from .frames import decode, encode
 from .errors import describe
 from .session import Session
 
-# What many sessions need at some time, but none of them before its first result: imported when nobody wants a session.
+# What many sessions need at some time, but none of them before its first result: imported while no session is requested.
 LATER_MODULES = ("cella_runner.program", "json", "datetime", "math", "random") + tuple(
     "cella_runner." + name
     for name in ("tracebacks", "escapes", "event_loop", "figures", "inspection", "ipython", "magics")
@@ -173,7 +173,7 @@ def _prepare(library_path: str, options: dict):
 
 def _serve(library, control_fd: int):
     """The socket of a newborn's session and what seeds its generators, in the newborn; a socket less than zero at the
-    end. Whoever waits for the first session gets it before the rest is imported."""
+    end. The first session starts before the rest is imported."""
     for name in LATER_MODULES + (None,):
         reseeders = _reseeders()
         gc.freeze()

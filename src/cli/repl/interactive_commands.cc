@@ -17,6 +17,16 @@ std::string Join(const std::vector<std::string>& words) {
   return joined.empty() ? "none" : joined;
 }
 
+// What nothing counts is left out.
+std::string Describe(const run::GuestUsage& usage) {
+  std::string text = fmt::format("alive       {}\n", usage.alive ? "yes" : "no");
+  if (usage.memory) text += fmt::format("uses        {} of memory\n", FormatByteSize(*usage.memory));
+  if (usage.cpu)
+    text += fmt::format("has used    {:.2f} s of processors\n", std::chrono::duration<double>(*usage.cpu).count());
+  if (usage.processes) text += fmt::format("processes   {}\n", *usage.processes);
+  return text;
+}
+
 }  // namespace
 
 async::Task<void> Interactive::Obey(ColonCommand command) {
@@ -28,13 +38,15 @@ async::Task<void> Interactive::Obey(ColonCommand command) {
     status_ = 0;
   } else if (name == "files") {
     // Wherever the code has gone meanwhile. The local executor has no /workspace, and begins in its own.
-    co_await RunCell("bash", "(cd /workspace 2>/dev/null; ls -la)");
+    const bool has_bash = session_.isolation().executor != "inprocess";
+    co_await RunCell(has_bash ? "bash" : "python", has_bash ? "(cd /workspace 2>/dev/null; ls -la)" : "!ls -la");
   } else if (name == "deps") {
     co_await ChangePackages(argument);
   } else if (name == "load" && !argument.empty()) {
     co_await Load(argument);
   } else if (name == "info") {
-    std::string text = Info();
+    const run::GuestUsage usage = co_await session_.MeasureUsage();
+    std::string text = Info() + Describe(usage);
     co_await Print(text);
   } else if (name == "time" && (argument == "on" || argument == "off")) {
     view_.set_shows_time(argument == "on");
@@ -147,6 +159,7 @@ std::string Interactive::Info() const {
   add("memory", "memory", FormatByteSize(limits.memory.value));
   add("pids", "pids", fmt::format("{}", limits.pids.value));
   add("disk", "disk", FormatByteSize(limits.disk.value));
+  for (const auto& [name, detail] : isolation.details) text += fmt::format("{:<11} {}\n", name, detail);
   if (!isolation.unenforced.empty()) text += fmt::format("unenforced  {}\n", Join(isolation.unenforced));
   return text;
 }

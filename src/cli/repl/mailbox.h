@@ -18,7 +18,7 @@ struct InputWanted {
   std::string prompt;
   bool password = false;
 };
-struct TerminalChanged {};  // somebody else set its modes: we were stopped and went on, say
+struct TerminalChanged {};  // another program set its modes: we were stopped and continued, say
 struct SessionEnded {};
 struct Hangup {};
 struct StopSignal {};
@@ -30,7 +30,7 @@ class Mailbox {
   explicit Mailbox(async::Loop& loop) : loop_(loop) {}
 
   void Post(Message message) {
-    // What is typed while nobody looks is kept within bounds.
+    // What is typed ahead is kept within bounds.
     if (std::holds_alternative<Key>(message) && messages_.size() >= kMaxWaiting) return;
     messages_.push_back(std::move(message));
     if (arrival_) arrival_->Set();

@@ -17,17 +17,23 @@ async::Task<Result<std::unique_ptr<run::Guest>>> LocalGuest::Open(confine::Launc
                                                                   run::GuestSpec spec) {
   std::unique_ptr<LocalGuest> guest(new LocalGuest(context, host, std::move(scratch), std::move(spec)));
   const Policy& policy = guest->spec_.policy;
-  CO_TRY(guest->limits_,
-         confine::PlanLimits(
-             policy, confine::ObserveMachine(context.cgroups, confine::Confinement::kNone, policy.workdir.empty())));
-  CO_TRY_VOID(guest->OpenDirectories());
-  auto started = co_await guest->StartTree();
+  const auto machine = confine::ObserveMachine(context.cgroups, confine::Confinement::kNone, policy.workdir.empty());
+  CO_TRY(confine::LimitPlan limits, confine::PlanLimits(policy, machine));
+  auto started = co_await guest->Start(std::move(limits), "local");
   if (!started) co_return std::unexpected(std::move(started.error()));
-  guest->isolation_.executor = "local";
-  guest->isolation_.cgroup = os::Name(context.cgroups.version());
-  guest->isolation_.limits = guest->limits_.enforced;
-  guest->isolation_.unenforced = guest->limits_.unenforced;
   co_return std::unique_ptr<run::Guest>(std::move(guest));
+}
+
+async::Task<Status> LocalGuest::Start(confine::LimitPlan limits, std::string_view executor) {
+  limits_ = std::move(limits);
+  CO_TRY_VOID(OpenDirectories());
+  auto started = co_await StartTree();
+  if (!started) co_return started;
+  isolation_.executor = executor;
+  isolation_.cgroup = os::Name(context_.cgroups.version());
+  isolation_.limits = limits_.enforced;
+  isolation_.unenforced = limits_.unenforced;
+  co_return Status{};
 }
 
 Status LocalGuest::OpenDirectories() {
@@ -48,7 +54,7 @@ Status LocalGuest::OpenDirectories() {
 
 // The directory of the session is private to the user who runs cella.
 async::Task<Result<UniqueFd>> LocalGuest::Listen() {
-  call_socket_ = scratch_.path() + "/calls";
+  call_socket_ = CallSocketPath();
   runners_ = context_.runners;
   co_return os::ListenUnix(call_socket_, run::kCallBacklog);
 }

@@ -17,16 +17,21 @@ class LocalGuest : public confine::ProgramGuest, public run::CallSocket {
   run::CallSocket* call_socket() override { return this; }
   async::Task<Result<UniqueFd>> Listen() override;
 
- private:
+ protected:
   LocalGuest(confine::LaunchContext& context, const LocalHost& host, LocalScratch scratch, run::GuestSpec spec)
       : confine::ProgramGuest(context, std::move(spec)), host_(host), scratch_(std::move(scratch)) {}
 
-  Status OpenDirectories();
+  // Makes the directories and the tree, and describes them as those of `executor`.
+  async::Task<Status> Start(confine::LimitPlan limits, std::string_view executor);
   async::Task<Status> StartTree();
+  std::string CallSocketPath() const { return scratch_.path() + "/calls"; }
 
   async::Task<Status> Prepare(const run::BlockTurn& turn) override;
   async::Task<Result<language::Plan>> PlanFor(const run::BlockTurn& turn) override;
   confine::EnvVars Variables(const language::Plan& plan) const override;
+
+ private:
+  Status OpenDirectories();
 
   const LocalHost& host_;
   LocalScratch scratch_;

@@ -23,6 +23,8 @@ struct Runner {
   explicit operator bool() const { return static_cast<bool>(channel); }
   // The group, read in the pid namespace: that is impossible after the runner's end. 0: unknown.
   int Group();
+  // Its end of the socket is open, as long as it lives or a fork of it. Reads nothing.
+  bool IsConnected() const;
 };
 
 struct RunnerCopy {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "confine/guest_usage.h"
 #include "confine/isolation.h"
 #include "confine/jail_env_vars.h"
 #include "confine/program_execution.h"
@@ -106,7 +107,7 @@ async::Task<void> SandboxGuest::Warm() {
   Runner& runner = runners_["python"];
   Watch(&runner);
   auto payload = runner::EncodeRehearse();
-  // If it fails, whoever takes the session finds out.
+  // If it fails, the session's first run reports it.
   (void)co_await runner.channel.Send(context_.loop, payload, async::Clock::now() + kWarmPatience);
 }
 
@@ -120,6 +121,18 @@ bool SandboxGuest::IsFresh() {
 std::optional<uint64_t> SandboxGuest::MemoryUsed() const {
   if (!jail_->cgroup) return std::nullopt;
   return jail_->cgroup.MemoryUsed();
+}
+
+async::Task<run::GuestUsage> SandboxGuest::MeasureUsage() {
+  std::vector<int> forked;
+  bool connected = true;
+  for (const auto& [language, runner] : runners_) {
+    if (runner.pidfd) forked.push_back(runner.pidfd.get());
+    connected = connected && (!runner || runner.IsConnected());
+  }
+  auto usage = co_await confine::MeasureGuest(context_, &jail_->launch, jail_->cgroup, std::move(forked));
+  usage.alive = usage.alive && connected;
+  co_return usage;
 }
 
 Status SandboxGuest::OpenPipes() {
@@ -148,8 +161,9 @@ bool SandboxGuest::CanAddPackages() const {
   return std::ranges::find(spec_.spaces, run::kPackagesSpace) != spec_.spaces.end();
 }
 
-void SandboxGuest::Use(std::string directory) {
+async::Task<Status> SandboxGuest::Use(std::string directory) {
   packages_ = directory.empty() ? "" : fmt::format("{}/{}", confine::kLayersInside, directory);
+  co_return Status{};
 }
 
 const run::Traits& SandboxGuest::traits(std::string_view language) const {

@@ -62,13 +62,14 @@ class SandboxGuest : public run::Guest,
   async::Task<Status> Reset() override;
 
   run::Packages* packages() override { return context_.layers.empty() ? nullptr : this; }
-  void Use(std::string directory) override;
+  async::Task<Status> Use(std::string directory) override;
 
   run::CallSocket* call_socket() override { return this; }
   async::Task<Result<UniqueFd>> Listen() override { return jail_->launch.Listen(); }
 
   const os::Directory* workspace() const override { return &files_.directory(); }
   std::optional<uint64_t> MemoryUsed() const override;
+  async::Task<run::GuestUsage> MeasureUsage() override;
 
  private:
   SandboxGuest(confine::LaunchContext& context, std::shared_ptr<WarmEnvironment> warm,

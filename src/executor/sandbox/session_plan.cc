@@ -73,7 +73,7 @@ bool TooOld(const std::string& version) {
 language::CodePlaces CodeOf(const language::Python& python, const std::vector<std::string>& packages,
                             const std::vector<std::string>& module_paths) {
   language::CodePlaces code;
-  code.places = {python.executable};  // nobody is given the runners: see GuardedPaths
+  code.places = {python.executable};  // no guest is given the runners: see GuardedPaths
   const std::string minor = MinorOf(python.version);
   for (const std::string& prefix : {python.prefix, python.base_prefix, python.exec_prefix, python.base_exec_prefix}) {
     code.places.push_back(prefix + "/pyvenv.cfg");
@@ -139,6 +139,13 @@ Result<language::Plan> PlanLanguage(const confine::LaunchContext& context, const
   return language::MakePlan(context.table, block, options);
 }
 
+Status CheckPython(const language::Plan& plan) {
+  // On the host, versions are asked only where one was named.
+  if (!plan.python || plan.python->version.empty() || !TooOld(plan.python->version)) return {};
+  return Err(ErrorCode::kUnsupported, "sessions need Python 3.8 or later, and this is {} (--python)",
+             plan.python->version);
+}
+
 bool SessionPlan::Shows(const std::string& directory) const {
   auto shows = [&](const std::string& shown) { return language::IsBelow(directory, shown); };
   return std::ranges::any_of(visible, shows) || language::IsBelow(directory, "/usr");
@@ -179,10 +186,7 @@ Result<SessionPlan> PlanSession(const confine::LaunchContext& context, const run
 
   // Python must be there; the others are welcome.
   TRY(language::Plan python, PlanLanguage(context, policy, {"python", ""}));
-  if (python.python && TooOld(python.python->version)) {
-    return Err(ErrorCode::kUnsupported, "sessions need Python 3.8 or later, and this is {} (--python)",
-               python.python->version);
-  }
+  TRY_VOID(CheckPython(python));
   language::Plan all = python;
   session.interpreters.emplace("python", SessionPlan::Interpreter{python, RunnerCommand("python", python)});
   for (const char* name : {"javascript", "bash"}) {
@@ -223,7 +227,7 @@ Result<SessionPlan> PlanSession(const confine::LaunchContext& context, const run
   if (!context.layers.empty()) TRY_VOID(session.tree.AddMount(context.layers, confine::kLayersInside, 0));
 
   session.base = confine::JailEnvVars(all);
-  // Threads rule out a checkpoint, and these libraries start one per processor if nobody says otherwise.
+  // Threads rule out a checkpoint, and these libraries start one per processor by default.
   for (const char* name : {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"}) session.base.Set(name, "1");
   session.visible = all.visible;
   session.merged = std::move(all);

@@ -55,6 +55,9 @@ struct SessionPlan {
 // front of what the guest's programs find.
 void ShowPackages(const std::string& directory, confine::EnvVars* variables);
 
+// kUnsupported: the runner cannot run in this Python.
+Status CheckPython(const language::Plan& plan);
+
 // How a block runs under the policy. Blocks while tools are asked.
 Result<language::Plan> PlanLanguage(const confine::LaunchContext& context, const Policy& policy,
                                     const language::Block& block);

@@ -59,7 +59,14 @@ TEST(PlanKeyTest, ChangesWithWhatThePlanIsMadeOf) {
                                                "container.read_only",
                                                "container.bind_dir",
                                                "container.auth_token",
-                                               "container.auth_disabled"};
+                                               "container.auth_disabled",
+                                               "container.user",
+                                               "container.extra_hosts",
+                                               "container.device_requests",
+                                               "container.cap_add",
+                                               "container.init_command",
+                                               "container.auto_remove",
+                                               "container.stop_container"};
   for (const policy::Key& key : policy::Keys()) {
     run::GuestSpec spec;
     ASSERT_TRUE(policy::Set(key, policy::SampleOf(key), &spec)) << key.name;

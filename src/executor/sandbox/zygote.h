@@ -33,7 +33,7 @@ class Zygote {
     uint64_t cpu_ns = 0;  // of the process and of the children that it has waited for
     uint64_t peak_rss = 0;
   };
-  // How a process ended whose pidfd is readable; nothing when nobody can tell.
+  // How a process ended whose pidfd is readable; nothing when it is unknown.
   async::Task<std::optional<End>> WaitEnd(uint32_t tag);
   // Another child of it: a checkpoint that goes on as a runner. `pid` as the zygote sees it.
   uint32_t Adopt(int pid);
@@ -62,7 +62,7 @@ class Zygote {
   std::string last_words_;
   uint32_t last_tag_ = 0;
   std::map<uint32_t, Answer> waiting_;
-  std::map<uint32_t, jail::Report> failures_;  // that nobody waited for; the newest few
+  std::map<uint32_t, jail::Report> failures_;  // that no task waited for; the newest few
 };
 
 }  // namespace cella::executor

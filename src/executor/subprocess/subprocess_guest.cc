@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/text.h"
+#include "confine/guest_usage.h"
 #include "executor/subprocess/kernel_execution.h"
 #include "executor/subprocess/kernel_messages.h"
 #include "executor/subprocess/prelude.h"
@@ -377,6 +378,14 @@ async::Task<Status> SubprocessGuest::Reset() {
 
 std::optional<uint64_t> SubprocessGuest::MemoryUsed() const {
   return place_ && place_->cgroup ? place_->cgroup.MemoryUsed() : std::nullopt;
+}
+
+async::Task<run::GuestUsage> SubprocessGuest::MeasureUsage() {
+  if (!place_) co_return run::GuestUsage{};
+  const bool has_kernel = kernel_ && !kernel_->ended();
+  auto usage = co_await confine::MeasureGuest(context_, &place_->launch, place_->cgroup, {});
+  usage.alive = usage.alive && has_kernel;
+  co_return usage;
 }
 
 async::Task<void> SubprocessGuest::Close() {

@@ -51,6 +51,7 @@ class SubprocessGuest : public run::Guest, public run::Assistant, public run::Re
 
   const os::Directory* workspace() const override { return files_ ? &files_->directory() : nullptr; }
   std::optional<uint64_t> MemoryUsed() const override;
+  async::Task<run::GuestUsage> MeasureUsage() override;
 
  private:
   SubprocessGuest(Host host, LocalScratch scratch, run::GuestSpec spec)

@@ -84,7 +84,7 @@ class Response:
             self._input.clear()
             self._body(rest)
         elif self._state == "done":
-            self.keep_alive = self.keep_alive and not self._input  # bytes that nobody asked for
+            self.keep_alive = self.keep_alive and not self._input  # bytes that were not requested
         else:
             self._chunks()
 

@@ -30,7 +30,7 @@ _LAST_WORDS = 4096
 _DESCRIPTORS = 24
 _SIGTERM, _SIGKILL = 15, 9
 _READY = "listening on "
-# Of whoever started this process: they are not meant for its server.
+# Set by the program that started this process; they are not meant for its server.
 _NOT_INHERITED = ("NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 
 
@@ -57,7 +57,7 @@ def _most_sessions() -> int:
 
 
 def _configuration(directory: str, state: str) -> str:
-    """Whoever can reach this server is its user: it allows what that user may do anyway."""
+    """Only its own user can reach this server: it allows what that user may do anyway."""
     policy = "\n".join(f"{key} = {_quoted(value)}" for key, value in _default_python().items())
     return f"""\
 [server]
@@ -161,7 +161,7 @@ class PrivateServer:
         reading, writing = os.pipe()
         tokens = -1
         try:
-            # Words that nobody takes are lost; they must never hold the server up.
+            # Output without a reader is dropped; it must never block the server.
             os.set_blocking(reading, False)
             os.set_blocking(writing, False)
             tokens = _pipe_with(f"local:{self.token}\n".encode())
@@ -231,11 +231,11 @@ class PrivateServer:
                 signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
                 how = f"was killed by signal {signal}" if signal else f"ended with {os.WEXITSTATUS(status)}"
         except ChildProcessError:
-            pass  # somebody has waited for every child of this process
+            pass  # other code has waited for every child of this process
         return f"the private server {how}" + (f"; its last words: {words}" if words else "")
 
     def error(self, patience: float = 0.0) -> Optional[CellaError]:
-        """What to raise when it is gone. Whoever asks for a server next starts a new one."""
+        """What to raise when it is gone. The next caller that needs a server starts a new one."""
         end = self.died(patience)
         if end is None:
             return None
@@ -315,7 +315,7 @@ def stop() -> None:
 
 
 def _forget_in_child() -> None:
-    # Another thread may have held the lock at the fork, and nobody would ever release it here.
+    # Another thread may have held the lock at the fork, and no thread would ever release it here.
     global _current, _lock
     _lock = allocate_lock()
     server, _current = _current, None

@@ -164,11 +164,15 @@ class DockerCommandLineCodeExecutor(_CommandLineCodeExecutor):
         timeout: float = 60,
         work_dir: Union[Path, str] = Path("."),
         bind_dir: Optional[Union[Path, str]] = None,
+        auto_remove: bool = True,
+        stop_container: bool = True,
         *,
         network_disabled: bool = False,
         memory_limit: Union[int, str, None] = None,
     ) -> None:
         super().__init__(timeout, work_dir)
+        self._auto_remove = auto_remove
+        self._stop_container = stop_container
         self._network_disabled = network_disabled
         self._memory_limit = memory_limit
         self._image = image
@@ -191,6 +195,8 @@ class DockerCommandLineCodeExecutor(_CommandLineCodeExecutor):
             bind_dir=None if self._bind_dir == self._work_dir else str(self._bind_dir.resolve()),
             network_disabled=self._network_disabled,
             read_only=False,
+            auto_remove=self._auto_remove,
+            stop_container=self._stop_container,
             memory_limit=self._memory_limit,
             cpu_time_limit="365d",
             output_limit="64m",

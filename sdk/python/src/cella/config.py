@@ -93,6 +93,13 @@ class _Config:
         "auth_disabled": "container.auth_disabled",
         "read_only": "container.read_only",
         "bind_dir": "container.bind_dir",
+        "user": "container.user",
+        "extra_hosts": "container.extra_hosts",
+        "device_requests": "container.device_requests",
+        "cap_add": "container.cap_add",
+        "init_command": "container.init_command",
+        "auto_remove": "container.auto_remove",
+        "stop_container": "container.stop_container",
     }
     _PATHS: ClassVar[frozenset[str]] = frozenset({"venv_dir", "work_dir", "rootfs"})
 
@@ -116,7 +123,7 @@ class _Config:
             values["mounts"] = tuple(each if isinstance(each, Mount) else Mount(**each) for each in values["mounts"])
         if isinstance(values.get("environment"), dict):
             values["environment"] = Environment(**values["environment"])
-        for name in ("preload", "deps"):
+        for name in ("preload", "deps", "device_requests", "cap_add"):
             if values.get(name) is not None:
                 values[name] = tuple(values[name])
         return cls(**values)
@@ -314,7 +321,7 @@ def _settle(config: Any) -> None:
         value = getattr(config, name, None)
         if isinstance(value, os.PathLike):
             object.__setattr__(config, name, os.fspath(value))
-    for name in ("preload", "mounts", "deps", "packages"):
+    for name in ("preload", "mounts", "deps", "packages", "device_requests", "cap_add"):
         value = getattr(config, name, None)
         if isinstance(value, str):
             raise TypeError(f"{name} is a sequence, not a text")

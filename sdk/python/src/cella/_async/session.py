@@ -203,7 +203,8 @@ class Session(Parts, State):
         return capability in self.capabilities
 
     async def info(self) -> dict[str, Any]:
-        """What the server knows of it: `status`, `capabilities`, `expires_at`, `isolation` and more."""
+        """What the server knows of it: `status`, `capabilities`, `expires_at`, `isolation`, and its live `usage`:
+        whether it is `alive`, its `memory` (bytes), `cpu_ms` and `processes`."""
         client, session = await self.opened()
         return await client.get_session(session)
 
@@ -269,7 +270,7 @@ class Session(Parts, State):
         input: bool = False,
         variables: Optional[Mapping[str, object]] = None,
     ) -> Run:
-        """Starts a run that lives on when nobody waits for it."""
+        """Starts a run that continues without a waiting caller."""
         from cella._async.stream import Run
 
         request = run_request(code, language, blocks, timeout, stdin, variables)

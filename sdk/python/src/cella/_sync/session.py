@@ -204,7 +204,8 @@ class Session(Parts, State):
         return capability in self.capabilities
 
     def info(self) -> dict[str, Any]:
-        """What the server knows of it: `status`, `capabilities`, `expires_at`, `isolation` and more."""
+        """What the server knows of it: `status`, `capabilities`, `expires_at`, `isolation`, and its live `usage`:
+        whether it is `alive`, its `memory` (bytes), `cpu_ms` and `processes`."""
         client, session = self.opened()
         return client.get_session(session)
 
@@ -270,7 +271,7 @@ class Session(Parts, State):
         input: bool = False,
         variables: Optional[Mapping[str, object]] = None,
     ) -> Run:
-        """Starts a run that lives on when nobody waits for it."""
+        """Starts a run that continues without a waiting caller."""
         from cella._sync.stream import Run
 
         request = run_request(code, language, blocks, timeout, stdin, variables)

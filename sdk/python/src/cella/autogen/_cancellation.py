@@ -32,7 +32,7 @@ class Cancelled:
             # The token holds its lock here, and is perhaps in another thread.
             self._loop.call_soon_threadsafe(self._event.set)
         except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
+            pass  # the loop is closed: no task waits any more
 
     def is_set(self) -> bool:
         return self._is_set

@@ -23,7 +23,7 @@ from ._cancellation import Cancelled
 
 # An interrupt that comes before its run is lost, so that it is repeated.
 _INTERRUPT_AGAIN = 0.05
-# Bounds what an executor leaves behind that nobody stops.
+# Bounds what an executor leaves behind that is never stopped.
 _IDLE_TIMEOUT = "10m"
 # What a local program gets besides the variables of its policy. With AutoGen it has those of the caller, and no more.
 _ADDED = ("HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "VIRTUAL_ENV")
@@ -38,8 +38,10 @@ _closing: set[asyncio.Task[None]] = set()
 class Place:
     """One session."""
 
-    def __init__(self, client: Client, session: str, policy: Mapping[str, Any]) -> None:
+    def __init__(self, client: Client, session: str, policy: Mapping[str, Any], kept: Optional[str] = None) -> None:
         self.policy = policy
+        # How to enter and remove the container, if it outlives the session.
+        self.kept = kept
         self._client = client
         self._session = session
         self.is_spoilt = False
@@ -55,10 +57,10 @@ class Place:
         try:
             answer = await asyncio.shield(opening)
         except asyncio.CancelledError:
-            # The server may have opened it already: somebody has to close it.
+            # The server may have opened it already: it must be closed.
             opening.add_done_callback(lambda opened: _close_unwanted(client, opened))
             raise
-        place = cls(client, answer["id"], policy)
+        place = cls(client, answer["id"], policy, (answer.get("isolation") or {}).get("kept"))
         if packages:
             try:
                 await client.sync_deps(place._session)
