@@ -254,6 +254,9 @@ class Runner:
         """As the supervisor does it: a frame that says what is meant, SIGINT, and nudges while there is no answer."""
         self.send({"type": "interrupt", "run": "run_%d" % self._number})
         os.kill(self.pid, signal.SIGINT)
+        self.nudge()
+
+    def nudge(self):
         self._nudge_pause = FIRST_NUDGE
 
     def wait_for_output(self, text):

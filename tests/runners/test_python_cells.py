@@ -142,6 +142,42 @@ def test_frame_that_comes_after_its_signal_interrupts(runner):
     assert runner.finish().status == "interrupted"
 
 
+FORKED = """import os, signal, subprocess, types
+if hasattr(subprocess, "_fork_exec"):
+    begin = subprocess._fork_exec
+else:
+    begin = subprocess._posixsubprocess.fork_exec
+def fork_and_signal(*arguments):
+    pid = begin(*arguments)
+    os.kill(os.getpid(), signal.SIGINT)
+    return pid
+if hasattr(subprocess, "_fork_exec"):
+    subprocess._fork_exec = fork_and_signal
+else:
+    subprocess._posixsubprocess = types.SimpleNamespace(fork_exec=fork_and_signal)
+subprocess._USE_POSIX_SPAWN = False
+"""
+
+
+LIVING_CHILD = """import time
+def lives():
+    try:
+        return os.waitpid(-1, os.WNOHANG) == (0, 0)
+    except ChildProcessError:
+        return False
+end = time.monotonic() + 5
+while lives() and time.monotonic() < end: time.sleep(0.01)
+lives()"""
+
+
+def test_interrupt_while_a_program_is_started_forgets_no_child(runner):
+    runner.run(FORKED)
+    runner.start("subprocess.run(['sleep', '60'])")
+    runner.nudge()
+    assert runner.finish().status == "interrupted"
+    assert runner.run(LIVING_CHILD).value == "False"
+
+
 def test_code_that_sends_itself_the_signal_is_interrupted(runner):
     assert runner.run("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n'on'").status == "interrupted"
 

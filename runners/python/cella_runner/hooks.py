@@ -48,6 +48,15 @@ def _linecache(module):
     _session.sources.publish(module)
 
 
+def _subprocess(module):
+    """A child that was just started must not be forgotten: it would run on after an interrupt."""
+    popen = module.Popen
+    for name in ("__init__", "__enter__"):
+        function = popen.__dict__.get(name)
+        if hasattr(function, "__code__"):
+            _session.interrupts.protect_calls_of(function)
+
+
 def _traceback(module):
     stack.patch_traceback(module)
 
@@ -78,6 +87,7 @@ _HOOKS = {
     "matplotlib.pyplot": _pyplot,
     "matplotlib.figure": _figure,
     "pandas": _pandas,
+    "subprocess": _subprocess,
     "traceback": _traceback,
     "warnings": _warnings,
     "IPython.core.getipython": _ipython,

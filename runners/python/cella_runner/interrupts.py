@@ -12,7 +12,7 @@ seconds after a run that was interrupted, SIGINT ends a cell only if a frame tha
 does what it does in any Python program, so that code may send it to itself.
 
 SIGURG ends a system call that blocks. The supervisor sends it after SIGINT, which may have come when Python had looked
-for signals already and was about to block, or just where it had to wait for a check() that did not follow.
+for signals already and was about to block, or just where it had to wait for a check() that did not follow. It repeats it.
 """
 
 import _signal
@@ -21,6 +21,7 @@ from time import monotonic
 
 SIGINT = int(_signal.SIGINT)
 DOUBT_SECONDS = 5
+NEAR_CALLERS = 8
 
 
 class Interrupts:
@@ -38,10 +39,15 @@ class Interrupts:
         self._channel = None
         self.main = get_ident()
         self._protected = {self._handle.__code__.co_filename}
+        self._protected_calls = set()  # code objects
 
     def protect(self, function):
         """From now on, no interrupt within the file of that function."""
         self._protected.add(function.__code__.co_filename)
+
+    def protect_calls_of(self, function):
+        """From now on, no interrupt while that function is on and has called few others: it waits for the next SIGURG."""
+        self._protected_calls.add(function.__code__)
 
     def install(self):
         _signal.signal(SIGINT, self._handle)
@@ -101,7 +107,17 @@ class Interrupts:
         self.check()
 
     def _must_wait(self, frame) -> bool:
-        return self.held or frame is None or frame.f_code.co_filename in self._protected
+        if self.held or frame is None or frame.f_code.co_filename in self._protected:
+            return True
+        if not self._protected_calls:
+            return False
+        for _ in range(NEAR_CALLERS):
+            if frame.f_code in self._protected_calls:
+                return True
+            frame = frame.f_back
+            if frame is None:
+                break
+        return False
 
     def _wake(self, signum, frame):
         if self.armed and not self._felt and self.count != self._count_before and self._is_asked():

@@ -17,7 +17,7 @@ from support.running import wait_until
 
 def container():
     engine = Engine(require("docker"))
-    return ContainerExecutor(engine=engine.host, image=engine.image, auth_disabled=True, default_timeout=20)
+    return ContainerExecutor(engine=engine.host, image=engine.image, auth_disabled=True, timeout=20)
 
 
 def subprocess_kernel():
