@@ -29,10 +29,14 @@ def assert_no_process(token, seconds=5.0):
 
 def mounts():
     """Mount points and their file systems. Numbers are left out: they are reused. So are the mounts that a container
-    engine makes and removes at any time."""
+    engine makes and removes at any time; "…/overlay" is where Podman keeps layers."""
     lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
     found = ((line.split()[4], line.partition(" - ")[2]) for line in lines)
-    return sorted((place, source) for place, source in found if not source.startswith(("overlay ", "nsfs ")))
+    return sorted(
+        (place, source)
+        for place, source in found
+        if not source.startswith(("overlay ", "nsfs ")) and not place.endswith("/overlay")
+    )
 
 
 def cgroups_of(pids):
