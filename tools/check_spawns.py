@@ -14,7 +14,7 @@ from pathlib import Path
 ALLOWED = {
     # C++
     "src/os/process.cc": "the one way to start a program; its callers are listed too",
-    "src/confine/launch.cc": "cella-launch",
+    "src/confine/launcher.cc": "cella-launch",
     "src/confine/ask_program.cc": "cella-launch, for one question",
     "src/doctor/proof.cc": "cella itself",
     "src/doctor/child.cc": "a fork that tries system calls and executes nothing",

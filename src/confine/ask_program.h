@@ -9,7 +9,7 @@
 
 namespace cella::confine {
 
-// Keeps no state; may be used by several threads. `launcher` is the path of cella-launch. On a machine that permits no
+// Keeps no state; may be used by several threads. `launcher` is the path of cella-jail. On a machine that permits no
 // jail at all, programs of the system are started without one (see language/host_program.h), and others are refused.
 std::shared_ptr<const language::ToolAsker> MakeProgramAsker(std::string launcher);
 

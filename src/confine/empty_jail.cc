@@ -10,23 +10,21 @@
 namespace cella::confine {
 namespace {
 
-async::Task<Result<std::unique_ptr<EmptyJail>>> Finish(os::Cgroup cgroup, Launch launch) {
-  auto jail = std::make_unique<EmptyJail>(std::move(cgroup), std::move(launch), Launch::Ready{});
-  auto ready = co_await jail->launch.WaitReady(Confinement::kJail);
+async::Task<Result<std::unique_ptr<EmptyJail>>> Finish(os::Cgroup cgroup, Jail built) {
+  auto jail = std::make_unique<EmptyJail>(std::move(cgroup), std::move(built), Jail::Ready{});
+  auto ready = co_await jail->jail.WaitReady();
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   jail->ready = std::move(*ready);
   co_return std::move(jail);
 }
 
 // Opens the directories of the host that one jail has for itself, as detached mounts: a maker has no view of the host.
-Result<Launch> StartOpening(LaunchContext& context, const BuildIdentity& identity, const Policy& policy) {
-  TRY(Launch opener, context.TakeLaunch());
+Result<SourceOpener> StartOpening(LaunchContext& context, const BuildIdentity& identity, const Policy& policy) {
+  TRY(Launcher launcher, context.TakeLauncher());
   JailSpecBuilder builder;
   identity.Describe(&builder.spec());
-  builder.spec().flags |= jail::kOpenSources;
   TRY_VOID(AddPolicyMounts(policy, &builder));
-  TRY_VOID(opener.Build(builder, os::Cgroup()));
-  return opener;
+  return std::move(launcher).OpenSources(builder);
 }
 
 }  // namespace
@@ -48,7 +46,7 @@ void EmptyJail::CloseEntry() {
   cgroup.CloseJoinFds();
 }
 
-async::Task<void> EmptyJail::End() { return launch.End(); }
+async::Task<void> EmptyJail::End() { return jail.End(); }
 
 jail::EmptyJailSpec EmptyJailLimits::Spec() const {
   jail::EmptyJailSpec spec = {};
@@ -62,33 +60,33 @@ jail::EmptyJailSpec EmptyJailLimits::Spec() const {
 }
 
 async::Task<Result<std::unique_ptr<EmptyJail>>> MakeEmptyJail(LaunchContext& context, const BuildIdentity& identity,
-                                                              Launch& maker, const EmptyJailLimits& limits,
+                                                              Maker& maker, const EmptyJailLimits& limits,
                                                               const Policy& policy) {
-  std::optional<Launch> opener;
+  std::optional<SourceOpener> opener;
   if (!policy.workdir.empty() || !policy.mounts.empty()) {
-    CO_TRY(Launch started, StartOpening(context, identity, policy));
+    CO_TRY(SourceOpener started, StartOpening(context, identity, policy));
     opener.emplace(std::move(started));
   }
   CO_TRY(os::Cgroup cgroup, context.MakeCgroup(limits.limits.cgroup));
   CO_TRY(JoinFds join_fds, JoinFdsOf(cgroup));
   std::vector<UniqueFd> mounts;
   if (opener) {
-    auto opened = co_await opener->WaitSources();
+    auto opened = co_await opener->Wait();
     if (!opened) co_return std::unexpected(std::move(opened.error()));
     mounts = std::move(*opened);
   }
   jail::EmptyJailSpec spec = limits.Spec();
   spec.has_workspace = policy.workdir.empty() ? 0 : 1;
-  CO_TRY(Launch launch, maker.MakeEmptyJail(spec, join_fds.fds, mounts));
+  CO_TRY(Jail made, maker.MakeEmptyJail(spec, join_fds.fds, mounts));
   mounts.clear();
-  auto jail = co_await Finish(std::move(cgroup), std::move(launch));
+  auto jail = co_await Finish(std::move(cgroup), std::move(made));
   if (opener) co_await opener->End();  // it has left meanwhile
   co_return jail;
 }
 
 async::Task<Result<std::unique_ptr<EmptyJail>>> BuildEmptyJail(LaunchContext& context, const JailSpecBuilder& tree,
                                                                const EmptyJailLimits& limits, const Policy& policy) {
-  CO_TRY(Launch launch, context.TakeLaunch());
+  CO_TRY(Launcher launcher, context.TakeLauncher());
   CO_TRY(os::Cgroup cgroup, context.MakeCgroup(limits.limits.cgroup));
   JailSpecBuilder builder = tree;
   CO_TRY_VOID(AddPolicyMounts(policy, &builder));
@@ -96,8 +94,8 @@ async::Task<Result<std::unique_ptr<EmptyJail>>> BuildEmptyJail(LaunchContext& co
   builder.spec().scratch_bytes = jail_spec.scratch_bytes;
   builder.spec().scratch_inodes = jail_spec.scratch_inodes;
   builder.spec().watch = limits.limits.watch;
-  CO_TRY_VOID(launch.Build(builder, cgroup));
-  auto jail = co_await Finish(std::move(cgroup), std::move(launch));
+  CO_TRY(Jail built, std::move(launcher).BuildJail(builder, cgroup));
+  auto jail = co_await Finish(std::move(cgroup), std::move(built));
   co_return jail;
 }
 

@@ -6,9 +6,10 @@
 
 #include "async/task.h"
 #include "confine/identity.h"
-#include "confine/launch.h"
+#include "confine/jail.h"
 #include "confine/launch_context.h"
 #include "confine/limits.h"
+#include "confine/maker.h"
 #include "confine/spec_builder.h"
 #include "os/cgroup.h"
 
@@ -17,10 +18,10 @@ namespace cella::confine {
 struct EmptyJail {
   // In this order: the group is removed after everything in it is gone.
   os::Cgroup cgroup;
-  Launch launch;
+  Jail jail;
   // ready.entry and the join_fds of the group are open until the first guest has moved in: a dozen descriptors that few
   // sessions need again, and init lends them anew.
-  Launch::Ready ready;
+  Jail::Ready ready;
 
   void CloseEntry();
   // Kills everything inside and waits for it.
@@ -46,7 +47,7 @@ struct EmptyJailLimits {
 
 // `maker` is one that was built from the plan's tree; the policy says which directories of the host its jail has.
 async::Task<Result<std::unique_ptr<EmptyJail>>> MakeEmptyJail(LaunchContext& context, const BuildIdentity& identity,
-                                                              Launch& maker, const EmptyJailLimits& limits,
+                                                              Maker& maker, const EmptyJailLimits& limits,
                                                               const Policy& policy);
 // Without a maker.
 async::Task<Result<std::unique_ptr<EmptyJail>>> BuildEmptyJail(LaunchContext& context, const JailSpecBuilder& tree,

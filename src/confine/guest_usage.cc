@@ -7,10 +7,10 @@
 
 namespace cella::confine {
 
-async::Task<run::GuestUsage> MeasureGuest(LaunchContext& context, const Launch* launch, const os::Cgroup& cgroup,
+async::Task<run::GuestUsage> MeasureGuest(LaunchContext& context, const Jail* jail, const os::Cgroup& cgroup,
                                           std::vector<int> interpreters) {
   run::GuestUsage usage;
-  if (launch == nullptr) co_return usage;
+  if (jail == nullptr) co_return usage;
   std::vector<os::ProcessRoot> roots;
   const auto add = [&roots](int pidfd, bool counts) {
     auto pids = os::NamespacePids(pidfd);
@@ -18,7 +18,7 @@ async::Task<run::GuestUsage> MeasureGuest(LaunchContext& context, const Launch* 
     return pids && !os::HasEnded(pidfd);
   };
   // Init, or the launcher that is its own, is no process of the guest.
-  usage.alive = !launch->gone() && add(launch->root_pidfd(), false);
+  usage.alive = !jail->gone() && add(jail->root_pidfd(), false);
   for (const int pidfd : interpreters) usage.alive = add(pidfd, true) && usage.alive;
   if (cgroup) {
     usage.memory = cgroup.MemoryUsed();

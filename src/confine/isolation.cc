@@ -3,7 +3,7 @@
 namespace cella::confine {
 
 Isolation DescribeSandbox(const Policy& policy, const LimitPlan& limits, const os::CgroupHost& cgroups,
-                          const Launch::Ready& ready) {
+                          const Jail::Ready& ready) {
   Isolation isolation;
   isolation.executor = "sandbox";
   isolation.namespaces = {"user", "mount", "pid", "net", "ipc", "uts", "cgroup"};
@@ -18,7 +18,7 @@ Isolation DescribeSandbox(const Policy& policy, const LimitPlan& limits, const o
   return isolation;
 }
 
-Status CheckWatch(const Policy& policy, LimitPlan* limits, const Launch::Ready& ready) {
+Status CheckWatch(const Policy& policy, LimitPlan* limits, const Jail::Ready& ready) {
   if (ready.own_proc) return {};
   for (const char* name : {"memory", "cpu_time"}) {
     EnforcedLimit& limit = limits->enforced[name];

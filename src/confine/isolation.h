@@ -6,7 +6,7 @@
 #include "cella/outcome.h"
 #include "cella/policy.h"
 #include "confine/identity.h"
-#include "confine/launch.h"
+#include "confine/jail.h"
 #include "confine/limits.h"
 #include "os/cgroup.h"
 #include "os/directory.h"
@@ -14,10 +14,10 @@
 namespace cella::confine {
 
 Isolation DescribeSandbox(const Policy& policy, const LimitPlan& limits, const os::CgroupHost& cgroups,
-                          const Launch::Ready& ready);
+                          const Jail::Ready& ready);
 
 // Where init has no /proc, what depends on its watch has no mechanism left.
-Status CheckWatch(const Policy& policy, LimitPlan* limits, const Launch::Ready& ready);
+Status CheckWatch(const Policy& policy, LimitPlan* limits, const Jail::Ready& ready);
 
 // Nothing: the caller.
 std::optional<os::FsIdentity> WorkspaceOwner(const BuildIdentity& identity);

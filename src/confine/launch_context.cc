@@ -4,11 +4,11 @@
 
 namespace cella::confine {
 
-Result<Launch> LaunchContext::TakeLaunch() {
-  if (!started) return Launch::Start(loop, launcher);
-  Launch launch = std::move(*started);
+Result<Launcher> LaunchContext::TakeLauncher() {
+  if (!started) return Launcher::Start(loop, launcher);
+  Launcher taken = std::move(*started);
   started.reset();
-  return launch;
+  return taken;
 }
 
 language::HostEnv LaunchContext::HostFor(const Policy& policy) const {

@@ -10,7 +10,7 @@
 #include "async/task.h"
 #include "cella/policy.h"
 #include "confine/host_shares.h"
-#include "confine/launch.h"
+#include "confine/launcher.h"
 #include "confine/limits.h"
 #include "language/code_trust.h"
 #include "language/host_env.h"
@@ -36,7 +36,7 @@ struct LaunchContext {
   std::string layers;                // packages that sessions add, seen as kLayersInside; empty: they cannot
   os::CgroupHost cgroups;
   // A launcher that was started ahead, while the rest of this was gathered; the first run takes it.
-  std::optional<Launch> started;
+  std::optional<Launcher> started;
   // Where starts of sessions wait; null: they do not.
   const async::Gate* starting = nullptr;
   // What guests of this process may write to, or could at some time.
@@ -50,7 +50,7 @@ struct LaunchContext {
   // Where files of workspaces are written, listed and copied out, which may be on a slow file system.
   std::unique_ptr<async::BlockingPool> files = std::make_unique<async::BlockingPool>(loop, kFilesPool);
 
-  Result<Launch> TakeLaunch();
+  Result<Launcher> TakeLauncher();
   // The caller's environment, in which nothing is run that guests of this policy may write.
   language::HostEnv HostFor(const Policy& policy) const;
   // Empty where the machine has no cgroups for us.

@@ -34,10 +34,10 @@ class ProgramExecution : public run::Execution {
     ways_.push_back(&program_.plan.commands);
     for (const auto& fallback : program_.plan.fallbacks) ways_.push_back(&fallback);
   }
-  ~ProgramExecution() override { ready_.Remove(place_.launch.control_fd()); }
+  ~ProgramExecution() override { ready_.Remove(place_.jail.control_fd()); }
 
   Status Begin() {
-    TRY_VOID(ready_.Add(place_.launch.control_fd(), kKeyControl));
+    TRY_VOID(ready_.Add(place_.jail.control_fd(), kKeyControl));
     if (program_.plan.commands.empty()) {
       // The code is only saved.
       ended_ = true;
@@ -150,7 +150,7 @@ Status ProgramExecution::StartCandidate() {
   request.limits = place_.limits.exec;
   request.kill_rest = !place_.shared;
   const std::array<int, 3> stdio = {in.read.get(), out.write.get(), err.write.get()};
-  TRY(tag_, place_.launch.Exec(request, stdio));
+  TRY(tag_, place_.jail.Exec(request, stdio));
   starting_ = true;
   input_write_ = std::move(in.write);
   Close(out_);
@@ -190,13 +190,13 @@ async::Task<void> ProgramExecution::PumpInput(async::Opened input, UniqueFd pipe
 }
 
 void ProgramExecution::TakeReports(run::Output& out) {
-  place_.launch.TakeReports();
+  place_.jail.TakeReports();
   if (starting_) {
-    if (auto start = place_.launch.TakeStart(tag_)) {
+    if (auto start = place_.jail.TakeStart(tag_)) {
       starting_ = false;
       if (*start) {
         if (place_.shared) group_ = **start;
-        if (place_.shared) place_.launch.WatchRun(group_);
+        if (place_.shared) place_.jail.WatchRun(group_);
         has_started_ = true;
         if (source_.fd) input_.Add(PumpInput(std::move(source_), std::move(input_write_)));
         if (kill_wanted_) Send(run::StopStep::kKill);
@@ -209,9 +209,9 @@ void ProgramExecution::TakeReports(run::Output& out) {
     }
   }
   if (!starting_ && !failure_) {
-    if (auto end = place_.launch.TakeEnd(tag_)) CommandEnded(*end, out);
+    if (auto end = place_.jail.TakeEnd(tag_)) CommandEnded(*end, out);
   }
-  if (place_.launch.gone()) ended_ = true;
+  if (place_.jail.gone()) ended_ = true;
 }
 
 void ProgramExecution::CommandEnded(const jail::Report& report, run::Output& out) {
@@ -298,13 +298,13 @@ void ProgramExecution::Send(run::StopStep step) {
   const bool unknown = place_.shared && group_ == 0;
   switch (step) {
     case run::StopStep::kInterrupt:
-      if (!unknown) place_.launch.Signal(SIGINT, group_);
+      if (!unknown) place_.jail.Signal(SIGINT, group_);
       break;
     case run::StopStep::kKill:
       kill_wanted_ = true;
-      if (!unknown) place_.launch.KillGuest(group_);
+      if (!unknown) place_.jail.KillGuest(group_);
       break;
-    case run::StopStep::kDestroy: place_.launch.KillInit(); break;
+    case run::StopStep::kDestroy: place_.jail.KillInit(); break;
     case run::StopStep::kNudge:
     case run::StopStep::kNone:
     case run::StopStep::kGiveUp: break;
@@ -323,15 +323,15 @@ async::Task<Result<run::RunFacts>> ProgramExecution::Finish(run::Output& out) {
   co_await input_.Join();
   ReadRest(out_, Stream::kStdout, out);
   ReadRest(err_, Stream::kStderr, out);
-  if (place_.shared) place_.launch.WatchRun(0);
-  (void)place_.launch.TakeBreach();  // the report of the program's end has the reason too
+  if (place_.shared) place_.jail.WatchRun(0);
+  (void)place_.jail.TakeBreach();  // the report of the program's end has the reason too
   if (failure_) co_return std::unexpected(std::move(*failure_));
   run::RunFacts facts;
   if (last_) {
     facts.wait_status = last_->wait_status;
     facts.killed_for = ToStopReason(last_->killed_for);
   }
-  facts.place_gone = place_.launch.gone();
+  facts.place_gone = place_.jail.gone();
   facts.usage.cpu_ms = reaped_cpu_ms_;
   facts.usage.peak_memory = peak_memory_;
   if (auto usage = Usage()) {

@@ -11,7 +11,7 @@
 #include "async/descriptor.h"
 #include "async/ready_set.h"
 #include "async/task_group.h"
-#include "confine/launch.h"
+#include "confine/jail.h"
 #include "confine/limits.h"
 #include "language/plan.h"
 #include "os/cgroup.h"
@@ -22,7 +22,7 @@ namespace cella::confine {
 // Where programs run. All of it outlives the execution.
 struct ProgramPlace {
   async::Loop& loop;
-  Launch& launch;
+  Jail& jail;
   const os::Cgroup& cgroup;  // may be empty
   const LimitPlan& limits;
   bool shared = false;  // a session's runners live here too: signals go to the program's group alone

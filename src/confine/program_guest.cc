@@ -92,7 +92,7 @@ async::Task<Result<std::unique_ptr<run::Execution>>> ProgramGuest::Begin(const r
     program.standard_input.Reset(fcntl(turn.run.stdin_fd, F_DUPFD_CLOEXEC, 3));
     if (!program.standard_input) co_return SysErr(errno, "standard input");
   }
-  co_return StartProgram({context_.loop, *launch_, cgroup_, limits_, SharesTree()}, std::move(program));
+  co_return StartProgram({context_.loop, *jail_, cgroup_, limits_, SharesTree()}, std::move(program));
 }
 
 async::Task<Result<run::StateReport>> ProgramGuest::AfterBlock(const run::RunFacts&, run::EventSink& sink) {
@@ -107,11 +107,11 @@ async::Task<Result<run::StateReport>> ProgramGuest::AfterBlock(const run::RunFac
 std::optional<uint64_t> ProgramGuest::MemoryUsed() const { return cgroup_ ? cgroup_.MemoryUsed() : std::nullopt; }
 
 async::Task<run::GuestUsage> ProgramGuest::MeasureUsage() {
-  return MeasureGuest(context_, launch_ ? &*launch_ : nullptr, cgroup_, {});
+  return MeasureGuest(context_, jail_ ? &*jail_ : nullptr, cgroup_, {});
 }
 
 async::Task<void> ProgramGuest::Close() {
-  if (launch_) co_await launch_->End();
+  if (jail_) co_await jail_->End();
 }
 
 }  // namespace cella::confine

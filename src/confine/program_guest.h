@@ -38,7 +38,7 @@ class ProgramGuest : public run::Guest {
  protected:
   ProgramGuest(LaunchContext& context, run::GuestSpec spec) : context_(context), spec_(std::move(spec)) {}
 
-  // Makes the place ready: launch_, cgroup_, limits_, files_, isolation_ and cwd_ are set.
+  // Makes the place ready: jail_, cgroup_, limits_, files_, isolation_ and cwd_ are set.
   virtual async::Task<Status> Prepare(const run::BlockTurn& turn) = 0;
   virtual async::Task<Result<language::Plan>> PlanFor(const run::BlockTurn& turn) = 0;
   // The executor's own variables; the plan's and the policy's are added.
@@ -48,8 +48,8 @@ class ProgramGuest : public run::Guest {
 
   LaunchContext& context_;
   run::GuestSpec spec_;
-  os::Cgroup cgroup_;  // declared before the launch: the group is removed after everything in it is gone
-  std::optional<Launch> launch_;
+  os::Cgroup cgroup_;  // declared before the jail: the group is removed after everything in it is gone
+  std::optional<Jail> jail_;
   LimitPlan limits_;
   std::optional<Workspace> files_;
   Isolation isolation_;

@@ -71,7 +71,7 @@ Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind,
   // Before there is a second process: in a delegated cgroup the probe moves this one, which must be alone there.
   os::CgroupHost cgroups = os::CgroupHost::Probe(options.placement);
   // The launcher starts on another processor while this one goes on.
-  TRY(confine::Launch started, confine::Launch::Start(loop, installation.launcher));
+  TRY(confine::Launcher started, confine::Launcher::Start(loop, installation.launcher));
   auto engine = std::make_unique<Engine>();
   TRY(engine->table, language::LanguageTable::Load(installation.languages));
   cgroups.Sweep();

@@ -111,7 +111,7 @@ void AgentBridge::Post(Kind kind, uint32_t channel, std::string_view a, std::str
   has_frames_.Notify();
 }
 
-void AgentBridge::ReportToLaunch(const jail::Report& report) {
+void AgentBridge::ReportToJail(const jail::Report& report) {
   if (!control_.is_open()) return;
   std::vector<int> fds;
   if (report.kind == jail::ReportKind::kListening && report.error == 0 && listener_) fds.push_back(listener_.get());
@@ -158,7 +158,7 @@ Task<void> AgentBridge::ReadStream() {
   co_await End();
 }
 
-// The stream is over: what came is handed on, then the Launch sees the end of init.
+// The stream is over: what came is handed on, then the Jail sees the end of init.
 Task<void> AgentBridge::End() {
   gone_.Set();
   for (auto& [number, pending] : pending_) pending->arrived.Set();
@@ -228,7 +228,7 @@ bool AgentBridge::TakeReport(uint32_t tag, std::string_view payload) {
   const bool is_of_program = frame.report.kind == kStarted || frame.report.kind == kExited ||
                              (frame.report.kind == kFailed && frame.report.tag != 0);
   if (!is_of_program) {
-    ReportToLaunch(frame.report);
+    ReportToJail(frame.report);
     return true;
   }
   auto program = programs_.find(tag);
@@ -242,9 +242,9 @@ void AgentBridge::StartProgram(const jail::Request& request, std::vector<UniqueF
   failed.stage = jail::Stage::kRequest;
   failed.error = E2BIG;
   failed.tag = request.tag;
-  if (fds.size() != 4 && fds.size() != 5) return ReportToLaunch(failed);
+  if (fds.size() != 4 && fds.size() != 5) return ReportToJail(failed);
   auto block = ReadBlock(fds[0].get());
-  if (!block || request.tag == 0 || request.tag >= agent::kFirstCallTag) return ReportToLaunch(failed);
+  if (!block || request.tag == 0 || request.tag >= agent::kFirstCallTag) return ReportToJail(failed);
   const agent::ExecOptions options = {IsNull(fds[1].get()) ? 0u : 1u, fds.size() == 5 ? 1u : 0u};
   BridgedProgram::Fds local;
   if (options.has_input != 0) local.input = std::move(fds[1]);
@@ -287,7 +287,7 @@ void AgentBridge::Connect(uint32_t tag) {
   programs_[tag] = std::make_unique<BridgedProgram>(loop_, *this, tag, std::move(local));
 }
 
-// False: the Launch is gone.
+// False: the Jail is gone.
 bool AgentBridge::TakeRequest() {
   jail::Request request = {};
   auto message = os::ReceiveMessage(control_.fd(), std::as_writable_bytes(std::span(&request, 1)), kMostFds);
@@ -302,7 +302,7 @@ bool AgentBridge::TakeRequest() {
       jail::Report failed = {};
       failed.kind = jail::ReportKind::kListening;
       failed.error = listens.error().sys_errno != 0 ? listens.error().sys_errno : ENAMETOOLONG;
-      ReportToLaunch(failed);
+      ReportToJail(failed);
       return true;
     }
   }

@@ -1,4 +1,4 @@
-// The supervisor's side of an agent. To a confine::Launch it looks like the init of a local process tree: the same
+// The supervisor's side of an agent. To a confine::Jail it looks like the init of a local process tree: the same
 // control socket, pipes and session sockets, whose bytes travel as frames over the container's stream. Lives on the
 // loop. What comes from the agent is bounded and checked.
 #pragma once
@@ -34,7 +34,7 @@ class AgentBridge : public FrameSender {
   AgentBridge(const AgentBridge&) = delete;
   AgentBridge& operator=(const AgentBridge&) = delete;
 
-  // The socket of a Launch; once.
+  // The socket of a Jail; once.
   UniqueFd TakeControl() { return std::move(control_ours_); }
   const agent::Ready& ready() const { return ready_; }
   // What the container's cgroup counted at the last report.
@@ -64,7 +64,7 @@ class AgentBridge : public FrameSender {
   AgentBridge(async::Loop& loop, docker::AttachedStream stream, os::SocketPair control);
 
   void Post(agent::Kind kind, uint32_t channel, std::string_view a, std::string_view b = {}) override;
-  void ReportToLaunch(const jail::Report& report) override;
+  void ReportToJail(const jail::Report& report) override;
   void CallEnded() override { has_ended_.Notify(); }
 
   async::Task<void> ReadStream();
@@ -104,7 +104,7 @@ class AgentBridge : public FrameSender {
   std::map<uint32_t, std::unique_ptr<BridgedProgram>> programs_;
   std::map<uint32_t, std::shared_ptr<Pending>> pending_;
   uint32_t last_question_ = 0;
-  UniqueFd listener_;          // of the call socket on this side, until the Launch gets it
+  UniqueFd listener_;          // of the call socket on this side, until the Jail gets it
   UniqueFd listener_path_;     // by which connections of the guest are made to it
   async::Notifier has_ended_;  // a program
   bool stays_ = false;

@@ -85,7 +85,7 @@ async::Task<void> BridgedProgram::HandOn() {
       async::Descriptor* local = LocalOf(item.port);
       if (item.report) {
         has_ended_ = item.report->kind != jail::ReportKind::kStarted;
-        sender_.ReportToLaunch(*item.report);
+        sender_.ReportToJail(*item.report);
       } else if (item.closes) {
         if (local != nullptr) local->Close();
         EndCall();

@@ -21,7 +21,7 @@ class FrameSender {
  public:
   virtual ~FrameSender() = default;
   virtual void Post(agent::Kind kind, uint32_t channel, std::string_view a, std::string_view b = {}) = 0;
-  virtual void ReportToLaunch(const jail::Report& report) = 0;
+  virtual void ReportToJail(const jail::Report& report) = 0;
   // A connection to the call socket has ended.
   virtual void CallEnded() = 0;
 };

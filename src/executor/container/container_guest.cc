@@ -18,8 +18,7 @@ ContainerGuest::ContainerGuest(confine::LaunchContext& context, run::GuestSpec s
     : context_(context),
       spec_(std::move(spec)),
       container_(std::move(container)),
-      launch_(
-          confine::Launch::Adopt(context.loop, container_->bridge().TakeControl(), [this] { container_->Destroy(); })),
+      jail_(confine::Jail::Adopt(context.loop, container_->bridge().TakeControl(), [this] { container_->Destroy(); })),
       limits_(std::move(limits)),
       isolation_(std::move(isolation)),
       files_(container_->bridge()) {}
@@ -31,7 +30,7 @@ std::string ContainerGuest::LanguageOf(const RunSpec& run, const Block& block) c
 
 confine::ProgramPlace ContainerGuest::Place() {
   static const os::Cgroup kNoCgroup;
-  confine::ProgramPlace place{context_.loop, launch_, kNoCgroup, limits_};
+  confine::ProgramPlace place{context_.loop, jail_, kNoCgroup, limits_};
   place.usage = [this] { return UsageOf(container_->bridge()); };
   return place;
 }
@@ -96,7 +95,7 @@ Task<Result<run::StateReport>> ContainerGuest::AfterBlock(const run::RunFacts& f
 }
 
 Task<void> ContainerGuest::Close() {
-  co_await launch_.End();
+  co_await jail_.End();
   co_await container_->End();
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "confine/launch.h"
+#include "confine/jail.h"
 #include "confine/launch_context.h"
 #include "confine/limits.h"
 #include "confine/program_execution.h"
@@ -33,7 +33,7 @@ class ContainerGuest : public run::Guest, public run::CallSocket {
   async::Task<run::GuestUsage> MeasureUsage() override;
 
   run::CallSocket* call_socket() override { return this; }
-  async::Task<Result<UniqueFd>> Listen() override { return launch_.Listen(); }
+  async::Task<Result<UniqueFd>> Listen() override { return jail_.Listen(); }
 
  private:
   async::Task<Result<language::Plan>> MakeBlockPlan(const run::BlockTurn& turn);
@@ -42,7 +42,7 @@ class ContainerGuest : public run::Guest, public run::CallSocket {
   confine::LaunchContext& context_;
   run::GuestSpec spec_;
   std::unique_ptr<Container> container_;
-  confine::Launch launch_;
+  confine::Jail jail_;
   confine::LimitPlan limits_;
   Isolation isolation_;
   ContainerFiles files_;

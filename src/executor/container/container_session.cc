@@ -61,8 +61,7 @@ ContainerSession::ContainerSession(confine::LaunchContext& context, run::GuestSp
     : context_(context),
       spec_(std::move(spec)),
       container_(std::move(container)),
-      launch_(
-          confine::Launch::Adopt(context.loop, container_->bridge().TakeControl(), [this] { container_->Destroy(); })),
+      jail_(confine::Jail::Adopt(context.loop, container_->bridge().TakeControl(), [this] { container_->Destroy(); })),
       limits_(std::move(limits)),
       isolation_(std::move(isolation)),
       files_(container_->bridge()),
@@ -70,7 +69,7 @@ ContainerSession::ContainerSession(confine::LaunchContext& context, run::GuestSp
       cells_{context.loop,
              *context.decoding,
              ready_,
-             launch_,
+             jail_,
              no_meter_,
              limits_,
              -1,
@@ -111,7 +110,7 @@ Status ContainerSession::OpenPipes() {
   cells_.err = err_.read.get();
   TRY_VOID(ready_.Add(cells_.out, kKeyOut));
   TRY_VOID(ready_.Add(cells_.err, kKeyErr));
-  return ready_.Add(launch_.control_fd(), kKeyControl);
+  return ready_.Add(jail_.control_fd(), kKeyControl);
 }
 
 void ContainerSession::DropLateOutput() {
@@ -160,20 +159,20 @@ void ContainerSession::Watch(Runner* runner) {
 
 void ContainerSession::Discard(Runner& runner) {
   if (watched_ == &runner) Watch(nullptr);
-  if (runner.group > 1) launch_.KillGuest(runner.group);
+  if (runner.group > 1) jail_.KillGuest(runner.group);
   runner = Runner{};
 }
 
 Task<Status> ContainerSession::AwaitReport(std::function<bool()> arrived) {
   const async::TimePoint deadline = async::Clock::now() + kAnswerPatience;
   while (!arrived()) {
-    if (launch_.gone()) co_return std::unexpected(Ended());
-    auto readable = co_await async::WithDeadline(launch_.Readable(), deadline);
+    if (jail_.gone()) co_return std::unexpected(Ended());
+    auto readable = co_await async::WithDeadline(jail_.Readable(), deadline);
     if (!readable || !*readable) {
       container_->Destroy();
       co_return std::unexpected(Ended());
     }
-    launch_.TakeReports();
+    jail_.TakeReports();
   }
   co_return Status{};
 }
@@ -199,8 +198,8 @@ Task<Result<Runner>> ContainerSession::StartRunner(const std::string& language) 
     request.program = name;
     request.argv = {name};
     request.argv.insert(request.argv.end(), program->arguments.begin(), program->arguments.end());
-    CO_TRY(runner.tag, launch_.Exec(request, stdio, sockets.theirs.get()));
-    auto arrived = [&] { return (started = launch_.TakeStart(runner.tag)).has_value(); };
+    CO_TRY(runner.tag, jail_.Exec(request, stdio, sockets.theirs.get()));
+    auto arrived = [&] { return (started = jail_.TakeStart(runner.tag)).has_value(); };
     auto awaited = co_await AwaitReport(arrived);
     CO_TRY_VOID(awaited);
     if (*started || started->error().code != ErrorCode::kNotFound) break;
@@ -233,7 +232,7 @@ Task<Result<Runner>> ContainerSession::StartRunner(const std::string& language) 
 }
 
 Task<Status> ContainerSession::EnsureRunner(const std::string& language) {
-  if (launch_.gone()) co_return std::unexpected(Ended());
+  if (jail_.gone()) co_return std::unexpected(Ended());
   if (runners_[language]) co_return Status{};
   auto runner = co_await StartRunner(language);
   CO_TRY(runners_[language], std::move(runner));
@@ -259,7 +258,7 @@ Task<Result<std::string>> ContainerSession::Exchange(Runner& runner, std::string
     const FramesEnd end = ReadFrames(runner.channel, {.frames = kFramesAtOnce}, nullptr, take);
     if (answer) result = std::move(*answer);
     if (end == FramesEnd::kBroken) result = Err(ErrorCode::kInvalid, "the interpreter sent no frame");
-    const bool over = end == FramesEnd::kClosed || launch_.gone() || launch_.HasEnd(runner.tag);
+    const bool over = end == FramesEnd::kClosed || jail_.gone() || jail_.HasEnd(runner.tag);
     if (over && !answer) result = Err(ErrorCode::kClosed, "the interpreter has ended");
     if (answer || over || end == FramesEnd::kBroken) break;
     if (end == FramesEnd::kBound) {
@@ -268,7 +267,7 @@ Task<Result<std::string>> ContainerSession::Exchange(Runner& runner, std::string
     }
     auto keys = co_await ready_.Wait();
     for (int key : keys) {
-      if (key == kKeyControl) launch_.TakeReports();
+      if (key == kKeyControl) jail_.TakeReports();
     }
   }
   (void)ready_.Add(cells_.out, kKeyOut);
@@ -296,9 +295,9 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::Begin(const run:
     co_return Err(ErrorCode::kInvalid, "unknown language '{}': known are {}", named, context_.table.Names());
   }
   block_language_.clear();
-  launch_.TakeReports();
+  jail_.TakeReports();
   // The code of the block may change its packages, and then the interpreter cannot be asked.
-  if (CanAddPackages() && !python_ && !launch_.gone()) co_await AskPython(stop);
+  if (CanAddPackages() && !python_ && !jail_.gone()) co_await AskPython(stop);
   oom_kills_before_ = container_->bridge().counters().oom_kills;
   if (turn.run.as == RunAs::kProgram || FindRunner(language->name) == nullptr) co_return co_await BeginProgram(turn);
   block_language_ = language->name;
@@ -308,7 +307,7 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::Begin(const run:
 Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginCell(const std::string& language,
                                                                           const run::BlockTurn& turn,
                                                                           run::StopToken stop) {
-  if (Runner& known = runners_[language]; known && (launch_.HasEnd(known.tag) || !TakeIdleFrames(cells_, known))) {
+  if (Runner& known = runners_[language]; known && (jail_.HasEnd(known.tag) || !TakeIdleFrames(cells_, known))) {
     Discard(known);
   }
   auto ensured = co_await EnsureRunner(language);
@@ -352,13 +351,13 @@ Task<Result<language::Plan>> ContainerSession::PlanBlock(const run::BlockTurn& t
 
 confine::ProgramPlace ContainerSession::Place() {
   static const os::Cgroup kNoCgroup;
-  confine::ProgramPlace place{context_.loop, launch_, kNoCgroup, limits_, true};
+  confine::ProgramPlace place{context_.loop, jail_, kNoCgroup, limits_, true};
   place.usage = [this] { return UsageOf(container_->bridge()); };
   return place;
 }
 
 Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginProgram(const run::BlockTurn& turn) {
-  if (launch_.gone()) co_return std::unexpected(Ended());
+  if (jail_.gone()) co_return std::unexpected(Ended());
   auto made = co_await PlanBlock(turn);
   confine::Program program;
   CO_TRY(program.plan, std::move(made));
@@ -413,7 +412,7 @@ Task<void> ContainerSession::AskPython(run::StopToken stop) {
 }
 
 Task<Status> ContainerSession::Use(std::string directory) {
-  if (launch_.gone()) co_return std::unexpected(Ended());
+  if (jail_.gone()) co_return std::unexpected(Ended());
   if (directory.empty()) {
     packages_.clear();
     co_return Status{};
@@ -438,21 +437,21 @@ Task<Status> ContainerSession::Use(std::string directory) {
 }
 
 Task<Status> ContainerSession::Reset() {
-  if (launch_.gone()) co_return std::unexpected(Ended());
+  if (jail_.gone()) co_return std::unexpected(Ended());
   for (auto& [language, runner] : runners_) {
     if (runner) Discard(runner);
   }
-  launch_.KillGuest();
-  auto killed = [this] { return launch_.TakeKilled(); };
+  jail_.KillGuest();
+  auto killed = [this] { return jail_.TakeKilled(); };
   auto awaited = co_await AwaitReport(killed);
   co_return awaited;
 }
 
 Task<void> ContainerSession::Close() {
   Watch(nullptr);
-  ready_.Remove(launch_.control_fd());
+  ready_.Remove(jail_.control_fd());
   runners_.clear();
-  co_await launch_.End();
+  co_await jail_.End();
   co_await container_->End();
 }
 

@@ -11,7 +11,7 @@
 
 #include "async/ready_set.h"
 #include "confine/env_vars.h"
-#include "confine/launch.h"
+#include "confine/jail.h"
 #include "confine/launch_context.h"
 #include "confine/limits.h"
 #include "confine/program_execution.h"
@@ -57,7 +57,7 @@ class ContainerSession : public run::Guest,
   async::Task<void> AskPython(run::StopToken stop) override;
 
   run::CallSocket* call_socket() override { return this; }
-  async::Task<Result<UniqueFd>> Listen() override { return launch_.Listen(); }
+  async::Task<Result<UniqueFd>> Listen() override { return jail_.Listen(); }
 
  private:
   ContainerSession(confine::LaunchContext& context, run::GuestSpec spec, std::unique_ptr<Container> container,
@@ -86,7 +86,7 @@ class ContainerSession : public run::Guest,
   confine::LaunchContext& context_;
   run::GuestSpec spec_;
   std::unique_ptr<Container> container_;
-  confine::Launch launch_;
+  confine::Jail jail_;
   confine::LimitPlan limits_;
   Isolation isolation_;
   ContainerFiles files_;

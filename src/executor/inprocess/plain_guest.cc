@@ -62,8 +62,8 @@ bool PlainGuest::takes_values(std::string_view language) const {
 }
 
 Task<Status> PlainGuest::EnsureTree() {
-  launch_->TakeReports();
-  if (!tree_ended_ && !launch_->gone()) co_return Status{};
+  jail_->TakeReports();
+  if (!tree_ended_ && !jail_->gone()) co_return Status{};
   co_await EndTree();
   runner_.reset();
   auto started = co_await StartTree();
@@ -73,7 +73,7 @@ Task<Status> PlainGuest::EnsureTree() {
 
 Task<void> PlainGuest::EndTree() {
   if (std::exchange(tree_ended_, true)) co_return;
-  if (launch_) co_await launch_->End();
+  if (jail_) co_await jail_->End();
 }
 
 Task<Result<language::Plan>> PlainGuest::PlanInterpreter() {
@@ -97,7 +97,7 @@ Task<Status> PlainGuest::EnsureRunner() {
   }
   auto planned = co_await PlanInterpreter();
   CO_TRY(const language::Plan plan, std::move(planned));
-  PlainRunnerPlace place{context_.loop, *context_.decoding, *launch_, cgroup_, limits_, {}, {}, cwd_, {}};
+  PlainRunnerPlace place{context_.loop, *context_.decoding, *jail_, cgroup_, limits_, {}, {}, cwd_, {}};
   place.argv = {plan.commands.front().argv.front(), context_.runners + "/python/cella_runner"};
   place.variables = confine::GuestEnvVars(Variables(plan), plan, spec_.policy);
   if (!spec_.spaces.empty()) confine::AddCalls(CallSocketPath(), context_.runners, &place.variables);

@@ -27,7 +27,7 @@ PlainRunner::PlainRunner(PlainRunnerPlace place, async::ReadySet ready)
       cells_{place_.loop,
              place_.decoding,
              ready_,
-             place_.launch,
+             place_.jail,
              meter_,
              place_.limits,
              -1,
@@ -58,7 +58,7 @@ Status PlainRunner::OpenPipes() {
   cells_.err = err_.read.get();
   TRY_VOID(ready_.Add(cells_.out, kKeyOut));
   TRY_VOID(ready_.Add(cells_.err, kKeyErr));
-  return ready_.Add(place_.launch.control_fd(), kKeyControl);
+  return ready_.Add(place_.jail.control_fd(), kKeyControl);
 }
 
 Task<Status> PlainRunner::Exec() {
@@ -75,7 +75,7 @@ Task<Status> PlainRunner::Exec() {
   request.limits = place_.limits.exec;
   request.kill_rest = false;
   CO_TRY(runner_.channel, runner::Channel::Open(std::move(sockets.ours)));
-  CO_TRY(runner_.tag, place_.launch.Exec(request, stdio, sockets.theirs.get()));
+  CO_TRY(runner_.tag, place_.jail.Exec(request, stdio, sockets.theirs.get()));
   // Only the runner holds its end, so that its end is seen.
   sockets.theirs.Reset();
   auto started = co_await AwaitStart();
@@ -86,15 +86,15 @@ Task<Status> PlainRunner::Exec() {
 Task<Status> PlainRunner::AwaitStart() {
   const async::TimePoint deadline = async::Clock::now() + kAnswerPatience;
   for (;;) {
-    if (auto started = place_.launch.TakeStart(runner_.tag)) {
+    if (auto started = place_.jail.TakeStart(runner_.tag)) {
       if (!*started) co_return std::unexpected(std::move(started->error()));
       runner_.group = **started;
       co_return Status{};
     }
-    if (place_.launch.gone()) co_return Err(ErrorCode::kClosed, "the process tree ended before the interpreter began");
-    auto readable = co_await async::WithDeadline(place_.launch.Readable(), deadline);
+    if (place_.jail.gone()) co_return Err(ErrorCode::kClosed, "the process tree ended before the interpreter began");
+    auto readable = co_await async::WithDeadline(place_.jail.Readable(), deadline);
     if (!readable || !*readable) co_return Err(ErrorCode::kClosed, "the interpreter was not started in time");
-    place_.launch.TakeReports();
+    place_.jail.TakeReports();
   }
 }
 
@@ -111,8 +111,8 @@ Task<Status> PlainRunner::Configure() {
 }
 
 bool PlainRunner::IsReady() {
-  place_.launch.TakeReports();
-  return !place_.launch.gone() && !place_.launch.HasEnd(runner_.tag) && TakeIdleFrames(cells_, runner_);
+  place_.jail.TakeReports();
+  return !place_.jail.gone() && !place_.jail.HasEnd(runner_.tag) && TakeIdleFrames(cells_, runner_);
 }
 
 void PlainRunner::DropLateOutput() {
@@ -163,7 +163,7 @@ Task<Result<std::string>> PlainRunner::Ask(std::string question) {
       result = Err(ErrorCode::kInvalid, "the interpreter sent no frame");
       break;
     }
-    if (end == FramesEnd::kClosed || place_.launch.gone() || place_.launch.HasEnd(runner_.tag)) {
+    if (end == FramesEnd::kClosed || place_.jail.gone() || place_.jail.HasEnd(runner_.tag)) {
       result = Err(ErrorCode::kClosed, "the interpreter has ended");
       break;
     }
@@ -173,7 +173,7 @@ Task<Result<std::string>> PlainRunner::Ask(std::string question) {
     }
     auto keys = co_await ready_.Wait();
     for (int key : keys) {
-      if (key == kKeyControl) place_.launch.TakeReports();
+      if (key == kKeyControl) place_.jail.TakeReports();
     }
   }
   ShowOutput(true);

@@ -9,7 +9,7 @@
 #include "async/blocking_pool.h"
 #include "async/ready_set.h"
 #include "confine/env_vars.h"
-#include "confine/launch.h"
+#include "confine/jail.h"
 #include "confine/limits.h"
 #include "executor/sandbox/cell_execution.h"
 #include "executor/sandbox/runner.h"
@@ -22,7 +22,7 @@ namespace cella::executor {
 struct PlainRunnerPlace {
   async::Loop& loop;
   async::BlockingPool& decoding;
-  confine::Launch& launch;
+  confine::Jail& jail;
   const os::Cgroup& cgroup;  // may be empty
   const confine::LimitPlan& limits;
   std::vector<std::string> argv;
@@ -42,7 +42,7 @@ class PlainRunner {
   // Whether it can run a cell. Takes what it has sent since the last one.
   bool IsReady();
   // The same without taking anything: while a cell runs.
-  bool IsConnected() const { return runner_.IsConnected() && !place_.launch.HasEnd(runner_.tag); }
+  bool IsConnected() const { return runner_.IsConnected() && !place_.jail.HasEnd(runner_.tag); }
   // Drops what the code of earlier cells has printed since.
   void DropLateOutput();
   std::unique_ptr<run::Execution> Run(runner::Cell cell);

@@ -61,25 +61,25 @@ async::Task<Result<UniqueFd>> LocalGuest::Listen() {
 
 // The launcher, unconfined: the watched root of all processes of the session.
 async::Task<Status> LocalGuest::StartTree() {
-  launch_.reset();
+  jail_.reset();
   confine::JailSpecBuilder builder;
   builder.spec().flags = jail::kUnconfined;
   builder.spec().watch = limits_.watch;
   CO_TRY(cgroup_, context_.MakeCgroup(limits_.cgroup));
-  CO_TRY(confine::Launch launch, context_.TakeLaunch());
-  CO_TRY_VOID(launch.Build(builder, cgroup_));
-  auto ready = co_await launch.WaitReady(confine::Confinement::kNone);
+  CO_TRY(confine::Launcher launcher, context_.TakeLauncher());
+  CO_TRY(confine::Jail jail, std::move(launcher).BuildJail(builder, cgroup_));
+  auto ready = co_await jail.WaitReady();
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   cgroup_.CloseJoinFds();
-  launch_.emplace(std::move(launch));
+  jail_.emplace(std::move(jail));
   co_return Status{};
 }
 
 // A program that did not die in time was ended with the whole tree.
 async::Task<Status> LocalGuest::Prepare(const run::BlockTurn&) {
-  launch_->TakeReports();
-  if (!launch_->gone()) co_return Status{};
-  co_await launch_->End();
+  jail_->TakeReports();
+  if (!jail_->gone()) co_return Status{};
+  co_await jail_->End();
   auto started = co_await StartTree();
   co_return started;
 }

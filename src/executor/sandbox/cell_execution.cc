@@ -84,8 +84,8 @@ CellExecution::CellExecution(const CellContext& context, Runner& runner, bool nu
 void CellExecution::Begin(runner::Cell cell) {
   run_id_ = cell.run;
   cell.mark = mark_;
-  (void)context_.launch.TakeBreach();  // of an earlier run
-  if (context_.limit_plan.IsWatched()) context_.launch.WatchRun(runner_.Group());
+  (void)context_.jail.TakeBreach();  // of an earlier run
+  if (context_.limit_plan.IsWatched()) context_.jail.WatchRun(runner_.Group());
   size_t size = cell.code.size() + (cell.stdin_text ? cell.stdin_text->size() : 0);
   for (const runner::Value& value : cell.variables) size += value.data.size();
   if (size <= kSmallFrame) {
@@ -134,7 +134,7 @@ bool CellExecution::HasStarted() {
 void CellExecution::Interrupt() {
   runner_.channel.SendNow(runner::EncodeInterrupt(run_id_));  // if it does not fit, the signal alone must do
   if (int group = runner_.Group(); group > 1) {
-    context_.launch.Signal(SIGINT, group);
+    context_.jail.Signal(SIGINT, group);
     interrupted_ = true;
   }
 }
@@ -148,15 +148,15 @@ void CellExecution::Send(run::StopStep step) {
       break;
     case run::StopStep::kNudge:
       if (!nudged_ && std::exchange(resend_, false)) Interrupt();
-      if (int group = runner_.Group(); nudged_ && group > 1) context_.launch.Nudge(group);
+      if (int group = runner_.Group(); nudged_ && group > 1) context_.jail.Nudge(group);
       break;
     case run::StopStep::kKill:
-      context_.launch.KillGuest(runner_.Group());
+      context_.jail.KillGuest(runner_.Group());
       killed_ = true;
       // The runner may never read: then nothing that it could send matters.
       if (!posted_.empty()) (void)shutdown(runner_.channel.fd(), SHUT_RDWR);
       break;
-    case run::StopStep::kDestroy: context_.launch.KillInit(); break;
+    case run::StopStep::kDestroy: context_.jail.KillInit(); break;
     case run::StopStep::kNone:
     case run::StopStep::kGiveUp: break;
   }
@@ -315,14 +315,14 @@ async::Task<void> CellExecution::TakeLargeFrame(run::Output& out) {
 }
 
 void CellExecution::TakeReports() {
-  context_.launch.TakeReports();
-  if (context_.launch.gone()) gone_ = true;
-  if (auto breach = context_.launch.TakeBreach(); breach != jail::KillReason::kNone) {
+  context_.jail.TakeReports();
+  if (context_.jail.gone()) gone_ = true;
+  if (auto breach = context_.jail.TakeBreach(); breach != jail::KillReason::kNone) {
     breach_ = breach;
     killed_ = true;
   }
   if (runner_.zygote) return;
-  if (auto end = context_.launch.TakeEnd(runner_.tag)) {
+  if (auto end = context_.jail.TakeEnd(runner_.tag)) {
     wait_status_ = end->wait_status;
     gone_ = true;
   }
@@ -387,7 +387,7 @@ async::Task<run::Progress> CellExecution::Advance(async::TimePoint until, run::O
 }
 
 bool CellExecution::ProcessHasEnded() const {
-  return context_.launch.gone() || wait_status_ || (runner_.pidfd && os::HasEnded(runner_.pidfd.get()));
+  return context_.jail.gone() || wait_status_ || (runner_.pidfd && os::HasEnded(runner_.pidfd.get()));
 }
 
 // The runner broke its protocol or closed its socket: a moment before it ends, or it never will by itself.
@@ -404,17 +404,17 @@ async::Task<void> CellExecution::AwaitEnd() {
     }
   }
   // Init reports why it kills before it kills, but the report may not have been read yet.
-  if (!context_.launch.gone()) TakeReports();
+  if (!context_.jail.gone()) TakeReports();
 }
 
 // Init sends our signals at its own pace, and a late one must not meet the next run. A child that Python was just
 // starting when the first signal came missed it, and Python may have lost track of the child: hence one more.
 async::Task<void> CellExecution::AwaitSignals() {
   Hold(true, true, true);
-  if (nudged_) context_.launch.Signal(SIGINT, runner_.Group());
-  const uint32_t echo = context_.launch.AskForEcho();
+  if (nudged_) context_.jail.Signal(SIGINT, runner_.Group());
+  const uint32_t echo = context_.jail.AskForEcho();
   const async::TimePoint last = async::Clock::now() + run::kKillPatience;
-  while (!context_.launch.WasEchoed(echo) && !context_.launch.gone() && !process_ended_ && async::Clock::now() < last) {
+  while (!context_.jail.WasEchoed(echo) && !context_.jail.gone() && !process_ended_ && async::Clock::now() < last) {
     context_.ready.SetDeadline(last);
     auto keys = co_await context_.ready.Wait();
     for (int key : keys) {
@@ -449,8 +449,8 @@ async::Task<Result<run::RunFacts>> CellExecution::Finish(run::Output& out) {
   // What the code wrote is in the pipes; what its background processes write later is not waited for.
   for (Text& text : texts_) ReadRest(out, text);
   Hold(false, false, false);
-  const bool place_gone = context_.launch.gone();
-  if (context_.limit_plan.IsWatched() && !place_gone) context_.launch.WatchRun(0);
+  const bool place_gone = context_.jail.gone();
+  if (context_.limit_plan.IsWatched() && !place_gone) context_.jail.WatchRun(0);
   if (!answer_ && runner_.zygote) {
     // It failed before it became a guest: that is ours to explain.
     if (auto failure = runner_.zygote->TakeFailure(runner_.tag)) {

@@ -12,7 +12,7 @@
 #include "async/blocking_pool.h"
 #include "async/ready_set.h"
 #include "async/task_group.h"
-#include "confine/launch.h"
+#include "confine/jail.h"
 #include "confine/limits.h"
 #include "executor/sandbox/marked_text.h"
 #include "executor/sandbox/runner.h"
@@ -28,7 +28,7 @@ struct CellContext {
   async::Loop& loop;
   async::BlockingPool& decoding;  // of large frames
   async::ReadySet& ready;         // holds the descriptors below under the keys of CellKey
-  confine::Launch& launch;
+  confine::Jail& jail;
   const os::CgroupMeter& meter;
   const confine::LimitPlan& limit_plan;
   int out;  // what the guest writes

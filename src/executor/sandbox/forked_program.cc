@@ -29,7 +29,7 @@ class ForkedProgram : public run::Execution {
  public:
   ForkedProgram(const ForkedPlace& place, ForkedStart start, async::ReadySet ready)
       : place_(place), start_(std::move(start)), ready_(std::move(ready)), sending_(place.loop) {}
-  ~ForkedProgram() override { ready_.Remove(place_.launch.control_fd()); }
+  ~ForkedProgram() override { ready_.Remove(place_.jail.control_fd()); }
 
   Status Begin(std::string frame);
 
@@ -75,15 +75,15 @@ class ForkedProgram : public run::Execution {
 };
 
 Status ForkedProgram::Begin(std::string frame) {
-  (void)place_.launch.TakeBreach();  // of an earlier run
+  (void)place_.jail.TakeBreach();  // of an earlier run
   out_.fd = std::move(start_.out);
   err_.fd = std::move(start_.err);
   if (place_.cgroup) {
     if (auto usage = place_.cgroup.Usage()) before_ = *usage;
   }
   if (auto pids = os::NamespacePids(start_.newborn.process.pidfd.get())) group_ = pids->back();
-  if (place_.limits.IsWatched()) place_.launch.WatchRun(group_);
-  TRY_VOID(ready_.Add(place_.launch.control_fd(), kKeyControl));
+  if (place_.limits.IsWatched()) place_.jail.WatchRun(group_);
+  TRY_VOID(ready_.Add(place_.jail.control_fd(), kKeyControl));
   TRY_VOID(ready_.Add(start_.newborn.process.pidfd.get(), kKeyProcess));
   TRY_VOID(ready_.Add(start_.channel.fd(), kKeyChannel));
   TRY_VOID(ready_.Add(out_.fd.get(), kKeyOut));
@@ -119,9 +119,9 @@ void ForkedProgram::TakeChannel() {
 }
 
 void ForkedProgram::TakeReports() {
-  place_.launch.TakeReports();
-  if (place_.launch.gone()) ended_ = true;
-  if (auto breach = place_.launch.TakeBreach(); breach != jail::KillReason::kNone) breach_ = breach;
+  place_.jail.TakeReports();
+  if (place_.jail.gone()) ended_ = true;
+  if (auto breach = place_.jail.TakeBreach(); breach != jail::KillReason::kNone) breach_ = breach;
 }
 
 void ForkedProgram::Close(Pipe& pipe) {
@@ -196,10 +196,10 @@ async::Task<run::Progress> ForkedProgram::Advance(async::TimePoint until, run::O
 void ForkedProgram::Send(run::StopStep step) {
   switch (step) {
     case run::StopStep::kInterrupt:
-      if (group_ > 1) place_.launch.Signal(SIGINT, group_);
+      if (group_ > 1) place_.jail.Signal(SIGINT, group_);
       break;
-    case run::StopStep::kKill: place_.launch.KillGuest(place_.shared ? group_ : 0); break;
-    case run::StopStep::kDestroy: place_.launch.KillInit(); break;
+    case run::StopStep::kKill: place_.jail.KillGuest(place_.shared ? group_ : 0); break;
+    case run::StopStep::kDestroy: place_.jail.KillInit(); break;
     case run::StopStep::kNudge:
     case run::StopStep::kNone:
     case run::StopStep::kGiveUp: break;
@@ -215,10 +215,10 @@ std::optional<std::chrono::nanoseconds> ForkedProgram::CpuUsed() const {
 
 // A program of its own ends with all that it started, so that the files stay as they are.
 async::Task<void> ForkedProgram::EndOthers() {
-  (void)place_.launch.TakeKilled();
-  place_.launch.KillGuest();
+  (void)place_.jail.TakeKilled();
+  place_.jail.KillGuest();
   const async::TimePoint last = async::Clock::now() + run::kKillPatience;
-  while (!place_.launch.TakeKilled() && !place_.launch.gone() && async::Clock::now() < last) {
+  while (!place_.jail.TakeKilled() && !place_.jail.gone() && async::Clock::now() < last) {
     ready_.SetDeadline(last);
     auto keys = co_await ready_.Wait();
     for (int key : keys) {
@@ -234,9 +234,9 @@ async::Task<Result<run::RunFacts>> ForkedProgram::Finish(run::Output& out) {
   ReadRest(err_, Stream::kStderr, out);
   if (!has_started_ && !refused_) TakeChannel();
   ready_.Remove(start_.channel.fd());
-  if (ended_ && !place_.launch.gone()) TakeReports();  // init reports why it kills before it kills
-  if (!place_.shared && !place_.launch.gone()) co_await EndOthers();
-  if (place_.limits.IsWatched() && !place_.launch.gone()) place_.launch.WatchRun(0);
+  if (ended_ && !place_.jail.gone()) TakeReports();  // init reports why it kills before it kills
+  if (!place_.shared && !place_.jail.gone()) co_await EndOthers();
+  if (place_.limits.IsWatched() && !place_.jail.gone()) place_.jail.WatchRun(0);
   auto facts = co_await Facts();
   co_return facts;
 }
@@ -256,7 +256,7 @@ async::Task<Result<run::RunFacts>> ForkedProgram::Facts() {
   if (auto failure = zygote.TakeFailure(tag)) co_return std::unexpected(confine::ExplainExecFailure(*failure));
   if (refused_) co_return std::unexpected(std::move(*refused_));
   facts.killed_for = confine::ToStopReason(breach_);
-  facts.place_gone = place_.launch.gone();
+  facts.place_gone = place_.jail.gone();
   if (!place_.cgroup) co_return facts;
   auto usage = place_.cgroup.Usage();
   if (!usage) co_return facts;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "async/task_group.h"
-#include "confine/launch.h"
+#include "confine/jail.h"
 #include "confine/limits.h"
 #include "executor/sandbox/warm_environment.h"
 #include "language/code_name.h"
@@ -20,7 +20,7 @@ namespace cella::executor {
 // Where it runs. All of it outlives the execution.
 struct ForkedPlace {
   async::Loop& loop;
-  confine::Launch& launch;
+  confine::Jail& jail;
   const os::Cgroup& cgroup;  // may be empty
   const confine::LimitPlan& limits;
   bool shared = false;  // a session's runners live here too: only the program's group is signalled and ended

@@ -49,7 +49,7 @@ Runner SandboxGuest::Promote(RunnerCopy copy, const std::shared_ptr<Zygote>& zyg
   auto pids = os::NamespacePids(copy.pidfd.get());
   if (pids && pids->size() >= 2) {
     runner.group = pids->back();
-    runner.tag = zygote ? zygote->Adopt((*pids)[pids->size() - 2]) : jail_->launch.Adopt(runner.group);
+    runner.tag = zygote ? zygote->Adopt((*pids)[pids->size() - 2]) : jail_->jail.AdoptChild(runner.group);
   }
   runner.pidfd = std::move(copy.pidfd);
   runner.runs = 1;

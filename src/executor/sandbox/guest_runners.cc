@@ -31,7 +31,7 @@ Error SandboxGuest::JailEnded() {
 }
 
 async::Task<Status> SandboxGuest::EnsureRunner(const std::string& language) {
-  lost_ = lost_ || jail_->launch.ended();
+  lost_ = lost_ || jail_->jail.ended();
   if (lost_) co_return std::unexpected(JailEnded());
   if (runners_[language]) co_return Status{};
   Result<Runner> runner = Err(ErrorCode::kInternal, "no runner");
@@ -64,7 +64,7 @@ async::Task<Status> SandboxGuest::EnsureRunner(const std::string& language) {
 async::Task<bool> SandboxGuest::JailIsEnding() {
   const async::TimePoint patience = async::Clock::now() + kEndingPatience;
   for (;;) {
-    lost_ = lost_ || jail_->launch.ended() || !warm_->alive();
+    lost_ = lost_ || jail_->jail.ended() || !warm_->alive();
     if (lost_ || async::Clock::now() >= patience) co_return lost_;
     bool slept = co_await async::SleepUntil(async::Clock::now() + 5ms);
     if (!slept) co_return lost_;
@@ -74,9 +74,9 @@ async::Task<bool> SandboxGuest::JailIsEnding() {
 async::Task<Status> SandboxGuest::OpenEntry() {
   if (!jail_->ready.entry.empty()) co_return Status{};
   CO_TRY_VOID(jail_->cgroup.OpenJoinFds());
-  jail_->launch.AskForEntry();
+  jail_->jail.AskForEntry();
   std::optional<Result<std::vector<UniqueFd>>> lent;
-  auto arrived = [&] { return (lent = jail_->launch.TakeLent()).has_value(); };
+  auto arrived = [&] { return (lent = jail_->jail.TakeLent()).has_value(); };
   auto awaited = co_await AwaitReport(arrived);
   if (!awaited) co_return awaited;
   if (!*lent) co_return std::unexpected(std::move(lent->error()));
@@ -85,7 +85,7 @@ async::Task<Status> SandboxGuest::OpenEntry() {
 }
 
 async::Task<Result<WarmEnvironment::Newborn>> SandboxGuest::ForkInto(std::span<const int, 3> stdio, int session) {
-  if (jail_->launch.ended()) {
+  if (jail_->jail.ended()) {
     lost_ = true;
     co_return std::unexpected(JailEnded());
   }
@@ -137,13 +137,13 @@ async::Task<Result<Runner>> SandboxGuest::ExecRunner(const std::string& language
   std::optional<Result<int>> started;
   for (const std::string& name : names) {
     request.program = request.argv.front() = name;
-    auto asked = jail_->launch.Exec(request, stdio, sockets.theirs.get());
+    auto asked = jail_->jail.Exec(request, stdio, sockets.theirs.get());
     if (!asked) {
       lost_ = true;
       co_return std::unexpected(JailEnded());
     }
     runner.tag = *asked;
-    auto arrived = [&] { return (started = jail_->launch.TakeStart(runner.tag)).has_value(); };
+    auto arrived = [&] { return (started = jail_->jail.TakeStart(runner.tag)).has_value(); };
     auto awaited = co_await AwaitReport(arrived);
     if (!awaited) co_return std::unexpected(std::move(awaited.error()));
     if (*started || started->error().code != ErrorCode::kNotFound) break;
@@ -169,7 +169,7 @@ void SandboxGuest::Discard(Runner* runner) {
   if (watched_ == runner) Watch(nullptr);
   // A well-behaved runner ends when its socket closes. The others are killed, by init: a descriptor that came from a
   // guest is nothing to send signals through.
-  if (runner->Group() > 1) jail_->launch.KillGuest(runner->group);
+  if (runner->Group() > 1) jail_->jail.KillGuest(runner->group);
   *runner = Runner{};
 }
 
@@ -228,13 +228,13 @@ async::Task<Result<std::string>> SandboxGuest::AwaitAnswer(Runner& runner,
     auto keys = co_await ready_.Wait();
     for (int key : keys) {
       if (key == kKeyProcess) co_return Err(ErrorCode::kClosed, "the interpreter has ended");
-      if (key == kKeyControl) jail_->launch.TakeReports();
+      if (key == kKeyControl) jail_->jail.TakeReports();
     }
-    if (jail_->launch.gone()) {
+    if (jail_->jail.gone()) {
       lost_ = true;
       co_return std::unexpected(JailEnded());
     }
-    if (!runner.zygote && jail_->launch.HasEnd(runner.tag)) {
+    if (!runner.zygote && jail_->jail.HasEnd(runner.tag)) {
       co_return Err(ErrorCode::kClosed, "the interpreter has ended");
     }
   }
@@ -243,8 +243,8 @@ async::Task<Result<std::string>> SandboxGuest::AwaitAnswer(Runner& runner,
 
 // Returns when init has done it, so that what is started next is spared.
 async::Task<Status> SandboxGuest::KillEverybody() {
-  jail_->launch.KillGuest();
-  auto killed = [this] { return jail_->launch.TakeKilled(); };
+  jail_->jail.KillGuest();
+  auto killed = [this] { return jail_->jail.TakeKilled(); };
   auto awaited = co_await AwaitReport(killed);
   co_return awaited;
 }
@@ -252,18 +252,18 @@ async::Task<Status> SandboxGuest::KillEverybody() {
 async::Task<Status> SandboxGuest::AwaitReport(std::function<bool()> arrived) {
   const async::TimePoint deadline = async::Clock::now() + kAnswerPatience;
   while (!arrived()) {
-    if (jail_->launch.gone()) {
+    if (jail_->jail.gone()) {
       lost_ = true;
       co_return std::unexpected(JailEnded());
     }
-    auto readable = co_await async::WithDeadline(jail_->launch.Readable(), deadline);
+    auto readable = co_await async::WithDeadline(jail_->jail.Readable(), deadline);
     if (!readable || !*readable) {
       // Init answers at once, unless something holds it up: then the jail is of no more use.
-      jail_->launch.KillInit();
+      jail_->jail.KillInit();
       lost_ = true;
       co_return std::unexpected(JailEnded());
     }
-    jail_->launch.TakeReports();
+    jail_->jail.TakeReports();
   }
   co_return Status{};
 }

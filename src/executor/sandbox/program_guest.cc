@@ -21,7 +21,7 @@ class SandboxProgramGuest : public confine::ProgramGuest, public run::CallSocket
 
   async::Task<Status> Build(const RunSpec& only, std::string start);
   run::CallSocket* call_socket() override { return this; }
-  async::Task<Result<UniqueFd>> Listen() override { return launch_->Listen(); }
+  async::Task<Result<UniqueFd>> Listen() override { return jail_->Listen(); }
 
  private:
   async::Task<Status> Prepare(const run::BlockTurn&) override { co_return Status{}; }
@@ -40,7 +40,7 @@ class SandboxProgramGuest : public confine::ProgramGuest, public run::CallSocket
 
 async::Task<Status> SandboxProgramGuest::Build(const RunSpec& only, std::string start) {
   const Policy& policy = spec_.policy;
-  CO_TRY(confine::Launch launch, context_.TakeLaunch());
+  CO_TRY(confine::Launcher launcher, context_.TakeLauncher());
   const run::BlockTurn turn{.run = only, .block = only.blocks.front(), .limits = policy.limits};
   auto made = co_await confine::MakePlan(context_, policy, turn, language::Destination::kJail, "/tmp", "/workspace");
   CO_TRY(plan_, std::move(made));
@@ -69,8 +69,8 @@ async::Task<Status> SandboxProgramGuest::Build(const RunSpec& only, std::string 
   runners_ = confine::kRunnersInside;
 
   CO_TRY(cgroup_, context_.MakeCgroup(limits_.cgroup));
-  CO_TRY_VOID(launch.Build(builder, cgroup_));
-  auto ready = co_await launch.WaitReady(confine::Confinement::kJail);
+  CO_TRY(confine::Jail jail, std::move(launcher).BuildJail(builder, cgroup_));
+  auto ready = co_await jail.WaitReady();
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   cgroup_.CloseJoinFds();
   CO_TRY_VOID(confine::CheckWatch(policy, &limits_, *ready));
@@ -79,7 +79,7 @@ async::Task<Status> SandboxProgramGuest::Build(const RunSpec& only, std::string 
   files_.emplace(os::Directory(std::move(ready->workspace), confine::WorkspaceOwner(identity)),
                  confine::WhoseFiles(policy), *context_.files);
   cwd_ = "/workspace";
-  launch_.emplace(std::move(launch));
+  jail_.emplace(std::move(jail));
   co_return Status{};
 }
 

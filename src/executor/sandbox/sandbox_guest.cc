@@ -52,7 +52,7 @@ SandboxGuest::SandboxGuest(confine::LaunchContext& context, std::shared_ptr<Warm
       cells_{context.loop,
              *context.decoding,
              ready_,
-             jail_->launch,
+             jail_->jail,
              meter_,
              limit_plan_,
              -1,
@@ -130,7 +130,7 @@ async::Task<run::GuestUsage> SandboxGuest::MeasureUsage() {
     if (runner.pidfd) forked.push_back(runner.pidfd.get());
     connected = connected && (!runner || runner.IsConnected());
   }
-  auto usage = co_await confine::MeasureGuest(context_, &jail_->launch, jail_->cgroup, std::move(forked));
+  auto usage = co_await confine::MeasureGuest(context_, &jail_->jail, jail_->cgroup, std::move(forked));
   usage.alive = usage.alive && connected;
   co_return usage;
 }
@@ -145,7 +145,7 @@ Status SandboxGuest::OpenPipes() {
   cells_.err = err_.read.get();
   TRY_VOID(ready_.Add(cells_.out, kKeyOut));
   TRY_VOID(ready_.Add(cells_.err, kKeyErr));
-  return ready_.Add(jail_->launch.control_fd(), kKeyControl);
+  return ready_.Add(jail_->jail.control_fd(), kKeyControl);
 }
 
 void SandboxGuest::DropLateOutput() {
@@ -206,7 +206,7 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginCell(con
   // The runner may have died between two runs; its checkpoint has the same state.
   Runner& runner = runners_[language];
   found_ = StateAfter::kKept;
-  if (runner && !jail_->launch.ended()) {
+  if (runner && !jail_->jail.ended()) {
     const bool bad = language == "python" && std::exchange(settled_badly_, false);
     if (bad || !TakeIdleFrames(cells_, runner)) {
       // The checkpoint has the state that the last run left, unless that checkpoint was still to come.
@@ -297,7 +297,7 @@ Result<std::unique_ptr<run::Execution>> SandboxGuest::ExecProgram(const run::Blo
   if (turn.stdin_text) {
     TRY(program.standard_input, os::MakeMemfd("cella-stdin", std::as_bytes(std::span<const char>(*turn.stdin_text))));
   }
-  return confine::StartProgram({context_.loop, jail_->launch, jail_->cgroup, limit_plan_, !alone_}, std::move(program));
+  return confine::StartProgram({context_.loop, jail_->jail, jail_->cgroup, limit_plan_, !alone_}, std::move(program));
 }
 
 async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::ForkProgram(const run::BlockTurn& turn,
@@ -334,7 +334,7 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::ForkProgram(c
   program.cwd = confine::DirectoryOf(turn.run, kCwd);
   // A program changes no packages of its interpreter: it has pip.
   std::ranges::remove_copy(spec_.spaces, std::back_inserter(program.spaces), run::kPackagesSpace);
-  co_return StartForkedProgram({context_.loop, jail_->launch, jail_->cgroup, limit_plan_, !alone_}, std::move(start),
+  co_return StartForkedProgram({context_.loop, jail_->jail, jail_->cgroup, limit_plan_, !alone_}, std::move(start),
                                runner::EncodeProgram(program));
 }
 
@@ -344,7 +344,7 @@ async::Task<run::StateReport> SandboxGuest::AfterCell(const run::RunFacts& facts
   report.checkpoint = python ? checkpoint_status_ : "off";
   Runner& runner = runners_[block_language_];
   if (!facts.answer) {
-    lost_ = lost_ || facts.place_gone || jail_->launch.ended() || !warm_->alive();
+    lost_ = lost_ || facts.place_gone || jail_->jail.ended() || !warm_->alive();
     report.state = co_await Recover(block_language_);
     co_return report;
   }
@@ -374,7 +374,7 @@ async::Task<Result<run::StateReport>> SandboxGuest::AfterBlock(const run::RunFac
 
 async::Task<Status> SandboxGuest::Reset() {
   co_await StopSettling();
-  lost_ = lost_ || jail_->launch.ended();
+  lost_ = lost_ || jail_->jail.ended();
   if (lost_) co_return std::unexpected(JailEnded());
   for (auto& [language, runner] : runners_) {
     if (runner) Discard(&runner);
@@ -392,7 +392,7 @@ async::Task<Status> SandboxGuest::Reset() {
 async::Task<void> SandboxGuest::Close() {
   co_await StopSettling();
   Watch(nullptr);
-  ready_.Remove(jail_->launch.control_fd());
+  ready_.Remove(jail_->jail.control_fd());
   runners_.clear();
   checkpoint_.reset();
   named_.clear();

@@ -65,7 +65,7 @@ class SandboxGuest : public run::Guest,
   async::Task<Status> Use(std::string directory) override;
 
   run::CallSocket* call_socket() override { return this; }
-  async::Task<Result<UniqueFd>> Listen() override { return jail_->launch.Listen(); }
+  async::Task<Result<UniqueFd>> Listen() override { return jail_->jail.Listen(); }
 
   const os::Directory* workspace() const override { return &files_.directory(); }
   std::optional<uint64_t> MemoryUsed() const override;

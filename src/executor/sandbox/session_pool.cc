@@ -50,7 +50,7 @@ std::unique_ptr<confine::EmptyJail> SessionPool::TakeEmptyJail(const std::string
   while (!found->second.jails.empty()) {
     std::unique_ptr<confine::EmptyJail> jail = std::move(found->second.jails.front());
     found->second.jails.pop_front();
-    if (!jail->launch.ended()) return jail;
+    if (!jail->jail.ended()) return jail;
   }
   return nullptr;
 }

@@ -34,19 +34,17 @@ async::Task<Result<std::shared_ptr<WarmEnvironment>>> WarmEnvironment::Start(con
                                                                              std::vector<std::string> preload) {
   std::shared_ptr<WarmEnvironment> warm(new WarmEnvironment(context, std::move(plan), std::move(preload)));
   if (!warm->plan_.no_fork.empty()) co_return warm;
-  CO_TRY(confine::Launch maker, context.TakeLaunch());
+  CO_TRY(confine::Launcher launcher, context.TakeLauncher());
   confine::JailSpecBuilder builder = warm->plan_.tree;
-  builder.spec().flags |= jail::kMaker;
   CO_TRY_VOID(confine::AddMounts(importable, &builder));
   std::erase_if(points, [&](const confine::MountPoint& point) {
     return std::ranges::find(importable, point.target, &Mount::target) != importable.end();
   });
   CO_TRY_VOID(confine::AddMountPoints(points, &builder));
   warm->importable_ = std::move(importable);
-  CO_TRY_VOID(maker.Build(builder, os::Cgroup()));
-  auto ready = co_await maker.WaitReady(confine::Confinement::kJail);
+  CO_TRY(confine::Maker maker, std::move(launcher).BuildMaker(builder));
+  auto ready = co_await maker.WaitReady();
   if (ready) {
-    maker.ReapLauncher();
     warm->maker_.emplace(std::move(maker));
   } else if (ready.error().sys_errno == ENOTSUP) {
     // Container engines mask parts of /proc, and then the kernel allows no fresh one for the maker.

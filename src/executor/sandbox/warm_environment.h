@@ -67,7 +67,7 @@ class WarmEnvironment {
   std::vector<std::string> preload_;
   std::vector<Mount> importable_;  // in the maker's tree
   os::Cgroup cgroup_;              // of the zygote; removed after what is in it is gone
-  std::optional<confine::Launch> maker_;
+  std::optional<confine::Maker> maker_;
   std::shared_ptr<Zygote> zygote_;
   async::Gate starting_;
 };

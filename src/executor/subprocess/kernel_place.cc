@@ -48,14 +48,14 @@ async::Task<Result<std::unique_ptr<KernelPlace>>> OpenTree(confine::LaunchContex
   builder.spec().flags = jail::kUnconfined;
   builder.spec().watch = limits.watch;
   CO_TRY(os::Cgroup cgroup, context.MakeCgroup(limits.cgroup));
-  CO_TRY(confine::Launch launch, context.TakeLaunch());
-  CO_TRY_VOID(launch.Build(builder, cgroup));
-  auto ready = co_await launch.WaitReady(confine::Confinement::kNone);
+  CO_TRY(confine::Launcher launcher, context.TakeLauncher());
+  CO_TRY(confine::Jail jail, std::move(launcher).BuildJail(builder, cgroup));
+  auto ready = co_await jail.WaitReady();
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   cgroup.CloseJoinFds();
   os::CgroupMeter meter = cgroup.OpenMeter();
   co_return std::make_unique<KernelPlace>(KernelPlace{.cgroup = std::move(cgroup),
-                                                      .launch = std::move(launch),
+                                                      .jail = std::move(jail),
                                                       .meter = std::move(meter),
                                                       .workspace = std::nullopt,
                                                       .temporary = std::nullopt,
@@ -82,9 +82,9 @@ async::Task<Result<std::unique_ptr<KernelPlace>>> OpenJail(confine::LaunchContex
   CO_TRY_VOID(confine::AddPolicyMounts(policy, &builder));
   if (!guest.spaces.empty()) CO_TRY_VOID(builder.AddMount(context.runners, confine::kRunnersInside, 0));
   CO_TRY(os::Cgroup cgroup, context.MakeCgroup(limits->cgroup));
-  CO_TRY(confine::Launch launch, context.TakeLaunch());
-  CO_TRY_VOID(launch.Build(builder, cgroup));
-  auto ready = co_await launch.WaitReady(confine::Confinement::kJail);
+  CO_TRY(confine::Launcher launcher, context.TakeLauncher());
+  CO_TRY(confine::Jail jail, std::move(launcher).BuildJail(builder, cgroup));
+  auto ready = co_await jail.WaitReady();
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   cgroup.CloseJoinFds();
   CO_TRY_VOID(confine::CheckWatch(policy, limits, *ready));
@@ -95,7 +95,7 @@ async::Task<Result<std::unique_ptr<KernelPlace>>> OpenJail(confine::LaunchContex
   Isolation isolation = confine::DescribeSandbox(policy, *limits, context.cgroups, *ready);
   os::CgroupMeter meter = cgroup.OpenMeter();
   co_return std::make_unique<KernelPlace>(KernelPlace{.cgroup = std::move(cgroup),
-                                                      .launch = std::move(launch),
+                                                      .jail = std::move(jail),
                                                       .meter = std::move(meter),
                                                       .workspace = os::Directory(std::move(ready->workspace), owner),
                                                       .temporary = os::Directory(std::move(temporary), owner),

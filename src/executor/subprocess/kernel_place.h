@@ -14,8 +14,8 @@
 namespace cella::executor {
 
 struct KernelPlace {
-  os::Cgroup cgroup;  // declared before the launch: the group is removed after everything in it is gone
-  confine::Launch launch;
+  os::Cgroup cgroup;  // declared before the jail: the group is removed after everything in it is gone
+  confine::Jail jail;
   os::CgroupMeter meter;
   // Of a jail: its files as the supervisor reaches them, and what confines it.
   std::optional<os::Directory> workspace;

@@ -91,12 +91,12 @@ Status KernelProcess::Exec(const confine::LimitPlan& limits) {
   request.limits = limits.exec;
   request.kill_rest = true;
   const std::array<int, 3> stdio = {in.get(), out.write.get(), err.write.get()};
-  TRY(tag_, place_.launch.Exec(request, stdio));
+  TRY(tag_, place_.jail.Exec(request, stdio));
   out_ = std::move(out.read);
   err_ = std::move(err.read);
   TRY_VOID(ready_.Add(out_.get(), kKeyOut));
   TRY_VOID(ready_.Add(err_.get(), kKeyErr));
-  return ready_.Add(place_.launch.control_fd(), kKeyControl);
+  return ready_.Add(place_.jail.control_fd(), kKeyControl);
 }
 
 void KernelProcess::ReadPipe(UniqueFd& pipe) {
@@ -113,9 +113,9 @@ void KernelProcess::ReadPipe(UniqueFd& pipe) {
 }
 
 void KernelProcess::TakeReports() {
-  place_.launch.TakeReports();
-  if (auto end = place_.launch.TakeEnd(tag_)) wait_status_ = end->wait_status;
-  if (place_.launch.gone()) ready_.Remove(place_.launch.control_fd());
+  place_.jail.TakeReports();
+  if (auto end = place_.jail.TakeEnd(tag_)) wait_status_ = end->wait_status;
+  if (place_.jail.gone()) ready_.Remove(place_.jail.control_fd());
 }
 
 async::Task<void> KernelProcess::Wait(async::TimePoint until) {
@@ -150,7 +150,7 @@ Error KernelProcess::Died(std::string_view when) const {
 // Until init has started the program, or could not.
 async::Task<Status> KernelProcess::AwaitStart(async::TimePoint deadline, run::StopToken stop) {
   for (;;) {
-    if (auto start = place_.launch.TakeStart(tag_)) {
+    if (auto start = place_.jail.TakeStart(tag_)) {
       if (!*start) {
         co_return std::unexpected(
             std::move(start->error()).WithContext(fmt::format("kernel '{}': '{}'", command_.name, command_.argv[0])));
@@ -158,7 +158,7 @@ async::Task<Status> KernelProcess::AwaitStart(async::TimePoint deadline, run::St
       group_ = **start;
       co_return Status{};
     }
-    if (place_.launch.gone()) co_return Err(ErrorCode::kInternal, "the launcher ended before the kernel began");
+    if (place_.jail.gone()) co_return Err(ErrorCode::kInternal, "the launcher ended before the kernel began");
     if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
     const async::TimePoint now = async::Clock::now();
     if (now >= deadline) co_return Err(ErrorCode::kUnsupported, "kernel '{}' did not start in time", command_.name);
@@ -225,13 +225,13 @@ void KernelProcess::Interrupt() {
   if (command_.interrupt_mode == jupyter::InterruptMode::kMessage) {
     (void)client_->Ask(Channel::kControl, "interrupt_request", "{}");
   } else {
-    place_.launch.Signal(SIGINT, group_);
+    place_.jail.Signal(SIGINT, group_);
   }
 }
 
 async::Task<void> KernelProcess::AwaitInterrupt(async::TimePoint deadline) {
-  const uint32_t echo = place_.launch.AskForEcho();
-  while (!place_.launch.WasEchoed(echo) && !ended() && async::Clock::now() < deadline) co_await Wait(deadline);
+  const uint32_t echo = place_.jail.AskForEcho();
+  while (!place_.jail.WasEchoed(echo) && !ended() && async::Clock::now() < deadline) co_await Wait(deadline);
   // The signal was sent; what it does to the kernel happens before the kernel answers the next request.
   (void)co_await Query(Channel::kShell, "kernel_info_request", "{}", deadline);
 }
@@ -240,12 +240,12 @@ async::Task<void> KernelProcess::End() {
   co_await client_->Stop();
   if (place_.is_jail() && tag_ != 0) {
     // The jail stays, for the files of the session.
-    place_.launch.KillGuest();
+    place_.jail.KillGuest();
     const async::TimePoint last = async::Clock::now() + run::kKillPatience;
     while (!ended() && async::Clock::now() < last) co_await Wait(last);
-    if (!ended()) place_.launch.KillInit();
+    if (!ended()) place_.jail.KillInit();
   }
-  ready_.Remove(place_.launch.control_fd());
+  ready_.Remove(place_.jail.control_fd());
   if (out_) ready_.Remove(out_.get());
   if (err_) ready_.Remove(err_.get());
 }

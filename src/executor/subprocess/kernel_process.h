@@ -52,12 +52,12 @@ class KernelProcess {
   async::Task<void> Wait(async::TimePoint until);
   void Wake() { ready_.Wake(); }
 
-  bool ended() const { return wait_status_.has_value() || place_.launch.gone(); }
-  bool place_gone() const { return place_.launch.gone(); }
+  bool ended() const { return wait_status_.has_value() || place_.jail.gone(); }
+  bool place_gone() const { return place_.jail.gone(); }
   std::optional<int> wait_status() const { return wait_status_; }
   // The end of what it wrote to its own standard error.
   const std::string& last_words() const { return last_words_; }
-  jail::KillReason TakeBreach() { return place_.launch.TakeBreach(); }
+  jail::KillReason TakeBreach() { return place_.jail.TakeBreach(); }
 
   // A request to the kernel that is not the user's: the reply. Not while a run is on.
   async::Task<Result<jupyter::Message>> Query(jupyter::Channel channel, std::string_view type, std::string content,
@@ -66,11 +66,11 @@ class KernelProcess {
   void Interrupt();
   // Waits until an interrupt that was sent can no longer reach another run.
   async::Task<void> AwaitInterrupt(async::TimePoint deadline);
-  void Kill() { place_.launch.KillGuest(group_); }
-  void Destroy() { place_.launch.KillInit(); }
+  void Kill() { place_.jail.KillGuest(group_); }
+  void Destroy() { place_.jail.KillInit(); }
   // Limits of time are those of a run.
-  void BeginRun() { place_.launch.WatchRun(group_); }
-  void EndRun() { place_.launch.WatchRun(0); }
+  void BeginRun() { place_.jail.WatchRun(group_); }
+  void EndRun() { place_.jail.WatchRun(0); }
 
   const os::CgroupMeter& meter() const { return place_.meter; }
 

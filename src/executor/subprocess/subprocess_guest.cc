@@ -110,7 +110,7 @@ std::string SubprocessGuest::CallSocketPath() const {
 
 async::Task<Result<UniqueFd>> SubprocessGuest::Listen() {
   if (!place_->is_jail()) co_return os::ListenUnix(CallSocketPath(), run::kCallBacklog);
-  auto listener = co_await place_->launch.Listen();
+  auto listener = co_await place_->jail.Listen();
   co_return listener;
 }
 
@@ -128,7 +128,7 @@ Status SubprocessGuest::OpenWorkdir() {
 
 // Without a jail the tree ends with the kernel; a jail stays, since it holds the files.
 async::Task<Status> SubprocessGuest::EnsurePlace() {
-  if (place_ && !place_->launch.gone()) co_return Status{};
+  if (place_ && !place_->jail.gone()) co_return Status{};
   if (place_ && place_->is_jail()) co_return Err(ErrorCode::kClosed, "the session's jail was ended from outside");
   const Policy& policy = spec_.policy;
   Result<std::unique_ptr<KernelPlace>> place;
@@ -266,7 +266,7 @@ async::Task<void> SubprocessGuest::EndKernel() {
         fmt::format("{}/kernel/{}/{}", scratch_.path(), starts_ + 1, kConnectionFile);
   }
   if (place_ && !place_->is_jail()) {
-    co_await place_->launch.End();
+    co_await place_->jail.End();
     place_.reset();
   }
   std::error_code ignored;
@@ -383,14 +383,14 @@ std::optional<uint64_t> SubprocessGuest::MemoryUsed() const {
 async::Task<run::GuestUsage> SubprocessGuest::MeasureUsage() {
   if (!place_) co_return run::GuestUsage{};
   const bool has_kernel = kernel_ && !kernel_->ended();
-  auto usage = co_await confine::MeasureGuest(context_, &place_->launch, place_->cgroup, {});
+  auto usage = co_await confine::MeasureGuest(context_, &place_->jail, place_->cgroup, {});
   usage.alive = usage.alive && has_kernel;
   co_return usage;
 }
 
 async::Task<void> SubprocessGuest::Close() {
   co_await EndKernel();
-  if (place_) co_await place_->launch.End();
+  if (place_) co_await place_->jail.End();
   place_.reset();
 }
 
