@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <condition_variable>
 #include <cstdlib>
@@ -130,10 +129,7 @@ PyObject* Boot(const cella_python_options& options, std::string* version, std::s
 void OpenSession(PyObject* serve, int socket) {
   const PyGILState_STATE held = PyGILState_Ensure();
   PyObject* opened = PyObject_CallFunction(serve, "i", socket);
-  if (opened == nullptr) {
-    (void)TakeError();
-    (void)close(socket);  // harmless when the failed call has done it: nothing else runs on this thread
-  }
+  if (opened == nullptr) (void)TakeError();
   Py_XDECREF(opened);
   PyGILState_Release(held);
 }

@@ -30,8 +30,13 @@ _STATUS = {"ok": "ok", "error": "error"}
 
 
 def serve(fd: int) -> None:
-    """Opens a session and returns; the session ends with the socket, which is taken over."""
-    door = _Door(socket.socket(fileno=fd))
+    """Opens a session and returns; the session ends with the socket, which is taken over, also by a call that fails."""
+    try:
+        channel = socket.socket(fileno=fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    door = _Door(channel)
     for work in (door.read, door.write):
         start_unmarked(threading.Thread(target=work, name="cella-door", daemon=True))
 
