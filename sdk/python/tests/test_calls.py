@@ -5,6 +5,7 @@ import hashlib
 import json
 import pathlib
 import sqlite3
+import time
 
 import pytest
 
@@ -371,9 +372,8 @@ len(kept) > 0
     assert wait(session.run("tools.add(1)")).value == "3"
 
 
-# The session of a container that called without end sometimes takes longer to close than the client waits.
-@pytest.mark.parametrize("place", PLACES[:2])
-def test_calls_without_end_end_with_the_run(placed, wait, place):
+@pytest.mark.parametrize("place", PLACES)
+def test_calls_without_end_end_with_the_run(placed, wait, twin, place):
     session = placed(place)
     code = """
 import threading
@@ -391,6 +391,9 @@ call()
     assert result.status == "timeout", result
     wait(session.reset())
     assert wait(session.run("tools.add(1)")).value == "3"
+    began = time.monotonic()
+    twin.close(session)
+    assert time.monotonic() - began < 10
 
 
 def test_records_of_refused_calls_are_bounded(open_session, wait):

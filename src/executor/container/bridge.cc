@@ -124,7 +124,7 @@ void AgentBridge::ReportToJail(const jail::Report& report) {
 Task<void> AgentBridge::WriteStream() {
   for (;;) {
     bool more = co_await has_frames_.Wait();
-    if (!more) co_return;
+    if (!more || gone_.is_set()) co_return;
     while (!frames_.empty()) {
       const std::string frames = std::exchange(frames_, {});
       auto written = co_await stream_.Write(frames, kWritePatience);
@@ -326,7 +326,7 @@ Task<void> AgentBridge::ServeControl() {
 Task<void> AgentBridge::Reap() {
   for (;;) {
     bool some = co_await has_ended_.Wait();
-    if (!some) co_return;
+    if (!some || closing_) co_return;
     // Such a call tells its end from within a task of its own, which must end first.
     co_await async::Yield();
     for (auto it = programs_.begin(); it != programs_.end();) {
@@ -350,8 +350,9 @@ void AgentBridge::Leave() {
 
 Task<void> AgentBridge::Ping() {
   for (;;) {
-    bool slept = co_await async::SleepUntil(async::Clock::now() + std::chrono::seconds(agent::kPingSeconds));
-    if (!slept) co_return;
+    const auto next = async::Clock::now() + std::chrono::seconds(agent::kPingSeconds);
+    auto gone = co_await async::WithDeadline(gone_.Wait(), next);
+    if (gone) co_return;
     Post(Kind::kPing, 0, {});
   }
 }
@@ -407,6 +408,9 @@ Task<void> AgentBridge::Close() {
   if (stays_) (void)co_await async::WithDeadline(gone_.Wait(), async::Clock::now() + kLeavePatience);
   Cut();
   (void)co_await gone_.Wait();
+  // A task that is about to be resumed does not notice a cancellation: these see `closing_` and `gone_` instead.
+  has_frames_.Notify();
+  has_ended_.Notify();
   tasks_.Cancel();
   co_await tasks_.Join();
   for (auto& [tag, program] : programs_) {

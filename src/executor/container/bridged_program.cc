@@ -71,6 +71,20 @@ void BridgedProgram::Cut() {
   for (Port port : {Port::kOutput, Port::kErrors, Port::kSession}) TakeClose(port);
 }
 
+// A task that is about to be resumed does not notice a cancellation and would wait again. Hence the flag, and every
+// wait is ended by what it waits for.
+void BridgedProgram::Cancel() {
+  is_cancelled_ = true;
+  waiting_.clear();
+  for (auto* local : {&input_, &output_, &errors_, &session_}) {
+    if (*local) (*local)->Close();
+  }
+  has_items_.Notify();
+  input_window_.has_room.Notify();
+  session_window_.has_room.Notify();
+  tasks_.Cancel();
+}
+
 void BridgedProgram::EndCall() {
   if (!is_call() || std::exchange(has_ended_, true)) return;
   sender_.CallEnded();
@@ -109,7 +123,7 @@ async::Task<void> BridgedProgram::HandOn() {
       is_handing_on_ = false;
     }
     bool more = co_await has_items_.Wait();
-    if (!more) co_return;
+    if (!more || is_cancelled_) co_return;
   }
 }
 
@@ -131,7 +145,7 @@ async::Task<void> BridgedProgram::Pump(Port port, Window& window) {
   for (;;) {
     while (window.left == 0) {
       bool more = co_await window.has_room.Wait();
-      if (!more) co_return;
+      if (!more || is_cancelled_) co_return;
     }
     bool readable = local->is_open() && co_await local->Readable();
     if (!readable || !local->is_open()) co_return;

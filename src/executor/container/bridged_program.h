@@ -50,7 +50,8 @@ class BridgedProgram {
   // Everything that came has been handed on.
   bool is_idle() const { return waiting_.empty() && !is_handing_on_; }
 
-  void Cancel() { tasks_.Cancel(); }
+  // Drops what waits, closes the local side and ends the tasks, also those that are between two waits.
+  void Cancel();
   async::Task<void> Join() { return tasks_.Join(); }
 
  private:
@@ -81,6 +82,7 @@ class BridgedProgram {
   async::Notifier has_items_;
   bool is_handing_on_ = false;
   bool has_ended_ = false;
+  bool is_cancelled_ = false;
   async::TaskGroup tasks_;
 };
 
