@@ -142,13 +142,13 @@ int main(int argc, char** argv) {
   std::string first(reinterpret_cast<const char*>(&header), sizeof header);
   first.append(reinterpret_cast<const char*>(&ready), sizeof ready);
   if (!os::WriteAll(STDOUT_FILENO, first)) return 1;
-  bool init_is_there = true;
   {
     Relay relay(STDIN_FILENO, STDOUT_FILENO, std::move(*control),
                 Files(os::Directory(std::move(workspace), std::nullopt), std::move(packages)), meter);
-    init_is_there = relay.Run(std::move(received));
+    const bool init_is_there = relay.Run(std::move(received));
+    if (hello.stays == 0 || !init_is_there) return 0;
+    EndOthers();
+    relay.TakeLeave();
   }
-  if (hello.stays == 0 || !init_is_there) return 0;
-  EndOthers();
   return Idle();
 }

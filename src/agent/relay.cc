@@ -299,6 +299,16 @@ bool Relay::Flush() {
   return true;
 }
 
+void Relay::TakeLeave() {
+  constexpr int64_t kPatienceMs = 2000;
+  Send(Kind::kLeft, 0, {});
+  const int64_t deadline = Now() + kPatienceMs;
+  while (Flush() && !sending_.empty() && Now() < deadline) {
+    pollfd writable = {output_, POLLOUT, 0};
+    (void)poll(&writable, 1, 100);
+  }
+}
+
 bool Relay::Run(std::string received) {
   received_ = std::move(received);
   int64_t heard = Now();

@@ -25,6 +25,9 @@ class Relay {
   // first frame. False: init is gone.
   bool Run(std::string received);
 
+  // Sends kLeft behind what waits. An engine that keeps the container's streams open would not show their end.
+  void TakeLeave();
+
  private:
   struct Program {
     uint32_t tag = 0;

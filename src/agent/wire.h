@@ -11,7 +11,7 @@
 
 namespace cella::agent {
 
-inline constexpr uint32_t kProtocol = 0x43410005;
+inline constexpr uint32_t kProtocol = 0x43410006;
 inline constexpr size_t kMaxFrame = size_t{4} << 20;
 inline constexpr uint32_t kWindow = 256u << 10;   // of a channel, in each direction
 inline constexpr size_t kFileChunk = 128u << 10;  // of kPut and kGet
@@ -42,6 +42,7 @@ enum class Kind : uint16_t {
   kReady = 64,  // Ready
   kReport,      // a jail::Report of init
   kAnswer,      // Answer, then content
+  kLeft,        // after kEnd, from an agent that stays: everything else has ended, and nothing more is sent
   kConnect,     // a process of the guest has connected to the call socket, on this channel
 };
 

@@ -3,12 +3,13 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 from support.engine import Engine
 from support.running import wait_until
 
-pytestmark = pytest.mark.needs("docker")
+pytestmark = [pytest.mark.needs("docker"), pytest.mark.as_user]
 
 CAPABILITIES = """
 status = dict(line.split(':\\t') for line in open('/proc/self/status').read().splitlines() if ':\\t' in line)
@@ -166,7 +167,9 @@ def test_container_stays_stopped_and_can_be_entered_and_replaced(cella, environm
 
 def test_container_stays_idle_and_no_process_of_its_session_lives(run, engine, words, name):
     code = "import os, time\nif os.fork() == 0:\n    os.setsid(); time.sleep(600)\nprint('on')"
+    began = time.monotonic()
     done = run("-c", code, *words, "--container-name", name, "--no-stop-container")
+    assert time.monotonic() - began < 7
     assert done.stdout == b"on\n" and f"docker exec -it {name} sh" in done.stderr.decode(), done.describe()
     found = engine.inspect(name)
     assert found["State"]["Running"] and "--auth=" in found["Args"][-1]

@@ -214,6 +214,7 @@ bool AgentBridge::TakeFrame(const Header& header, std::string_view payload) {
       pending_.erase(pending);
       return true;
     }
+    case Kind::kLeft:  // the stream is over, although the engine keeps it open
     default: return false;
   }
 }
