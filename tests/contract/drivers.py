@@ -5,6 +5,7 @@ A driver knows what its executor can do; a case that needs more does not apply t
 
 import tempfile
 
+from support import engine
 from support.cella import PYTHON
 from support.needs import require
 from support.repl import Repl
@@ -211,7 +212,7 @@ class _Conversation(Session):
 class Container(CommandLine):
     """In containers of the tests' image, whose interpreters are Python and Bash."""
 
-    needs = "docker"
+    needs = engine.NEED
 
     def __init__(self, name, mode, capabilities, binary, environment):
         super().__init__("container", capabilities, binary, environment)
@@ -219,10 +220,10 @@ class Container(CommandLine):
         self._mode = mode
 
     def open(self, settings):
-        engine = require("docker")
-        flags = ["--executor", self.name, "--image", engine["CELLA_TEST_IMAGE"], "--mode", self._mode]
+        chosen = engine.chosen_engine()
+        flags = ["--executor", self.name, "--image", chosen["CELLA_TEST_IMAGE"], "--mode", self._mode]
         flags += [word for key, value in settings.items() if key in self.FLAGS for word in (self.FLAGS[key], value)]
-        environment = {**self._environment, "DOCKER_HOST": engine["DOCKER_HOST"]}
+        environment = {**self._environment, "DOCKER_HOST": chosen["DOCKER_HOST"]}
         return _Conversation(Repl(self._binary, *flags, env=environment, python=None))
 
 

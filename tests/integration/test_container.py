@@ -7,7 +7,7 @@ import pytest
 from support.engine import OWNER, Engine
 from support.running import wait_until
 
-pytestmark = pytest.mark.needs("docker")
+pytestmark = [pytest.mark.needs("docker"), pytest.mark.as_user]
 
 
 @pytest.fixture(scope="module")

@@ -12,29 +12,9 @@ image=cella-test/python:v2
 
 call() { curl -fsS --max-time 300 --unix-socket "${1#unix://}" "${@:3}" "http://engine/$2"; }
 
-# The image's files, made under a lock: several runs of the tests share them.
-make_files() {
-  local cache=${XDG_CACHE_HOME:-$HOME/.cache}/cella-tests
-  files=$cache/python-procps-image-$(dpkg --print-architecture).tar
-  mkdir -p "$cache"
-  exec {lock}>"$files.lock"
-  flock "$lock"
-  if [[ ! -s $files ]]; then
-    command -v mmdebstrap >/dev/null || return 1
-    # Mounts of root's that other tests must not see come and go in a namespace of their own.
-    own=()
-    if ((EUID == 0)); then own=(unshare --mount --propagation private); fi
-    "${own[@]}" mmdebstrap --quiet --variant=minbase --include=python3,procps --dpkgopt='path-exclude=/usr/share/doc/*' \
-      --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/man/*' bookworm "$files.new.tar" \
-      >&2 </dev/null && mv "$files.new.tar" "$files"
-  fi
-  exec {lock}>&-
-  [[ -s $files ]]
-}
-
 ready() {
   if ! call "$1" "images/$image/json" -o /dev/null 2>/dev/null; then
-    make_files || missing "the image for the tests cannot be made: run 'tools/setup.sh docker' (it installs mmdebstrap) and see why"
+    make_image_files || missing "the image for the tests cannot be made: run 'tools/setup.sh docker' (it installs mmdebstrap) and see why"
     call "$1" "images/create?fromSrc=-&repo=${image%:*}&tag=${image#*:}" -X POST -H 'Content-Type: application/x-tar' -T "$files" >&2 ||
       missing "the engine at $1 does not take the image for the tests"
   fi

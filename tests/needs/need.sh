@@ -26,4 +26,24 @@ available() {
   mv "$folder/$need.env.new" "$folder/$need.env"
 }
 
+# The archive `files` of the image for tests of containers, made under a lock: several runs of the tests share it.
+make_image_files() {
+  local cache=${XDG_CACHE_HOME:-$HOME/.cache}/cella-tests
+  files=$cache/python-procps-image-$(dpkg --print-architecture).tar
+  mkdir -p "$cache"
+  exec {lock}>"$files.lock"
+  flock "$lock"
+  if [[ ! -s $files ]]; then
+    command -v mmdebstrap >/dev/null || return 1
+    # Mounts of root's that other tests must not see come and go in a namespace of their own.
+    own=()
+    if ((EUID == 0)); then own=(unshare --mount --propagation private); fi
+    "${own[@]}" mmdebstrap --quiet --variant=minbase --include=python3,procps --dpkgopt='path-exclude=/usr/share/doc/*' \
+      --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/man/*' bookworm "$files.new.tar" \
+      >&2 </dev/null && mv "$files.new.tar" "$files"
+  fi
+  exec {lock}>&-
+  [[ -s $files ]]
+}
+
 rm -f "$folder/$need.missing" "$folder/$need.env"

@@ -94,3 +94,14 @@ def test_missing_need_fails_if_tests_must_run(tmp_path, monkeypatch):
     monkeypatch.setattr("support.needs.MUST_RUN", True)
     with pytest.raises(pytest.fail.Exception, match="needs docker: run 'tests/needs/docker.sh start"):
         require("docker")
+
+
+@pytest.mark.needs("podman")
+@pytest.mark.parametrize("owner", ["PODMAN_ROOT", "PODMAN_USER"])
+def test_podman_serves_root_and_an_ordinary_user(owner):
+    settings = require("podman")
+    engine = Engine(settings[owner])
+    info = json.loads(engine.ask("GET", "/v4.0.0/libpod/info"))
+    assert info["host"]["security"]["rootless"] is (owner == "PODMAN_USER")
+    assert info["host"]["ociRuntime"]["name"] == "runc" and info["host"]["cgroupManager"] == "cgroupfs"
+    engine.ask("GET", f"/v4.0.0/libpod/images/{settings['PODMAN_IMAGE']}/json")

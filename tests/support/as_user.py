@@ -16,6 +16,7 @@ import fcntl
 import os
 import pathlib
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -79,6 +80,17 @@ def lay_out_needs(folder):
             (folder / file.name).write_bytes(file.read_bytes())
 
 
+def share_engine(user):
+    """The ordinary user may use the Docker engine that tests/needs/docker.sh started. No other user may."""
+    settings = NEEDS / "docker.env"
+    text = settings.read_text() if settings.exists() else ""
+    place = re.search(r"^DOCKER_HOST=unix://(/tmp/cella-docker-[^/\n]+)/s$", text, re.M)
+    if os.geteuid() == 0 and place is not None and os.path.exists(f"{place[1]}/s"):
+        os.chmod(place[1], 0o711)
+        os.chown(f"{place[1]}/s", 0, user.pw_gid)
+        os.chmod(f"{place[1]}/s", 0o660)
+
+
 def become(user):
     if os.geteuid() == 0:
         os.setgroups([])
@@ -133,6 +145,7 @@ def main():
     user = ensure_user(options.user) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
     root = pathlib.Path(tempfile.mkdtemp(prefix="cella-as-user-", dir="/tmp"))
     try:
+        share_engine(user)
         places = lay_out(root, options.programs.resolve(), options.tests.resolve(), options.command)
         code = run(options.command, user, root, places)
         if options.results:

@@ -2,11 +2,23 @@
 
 import http.client
 import json
+import os
 import socket
 
 from support.needs import require
 
 OWNER = "cella.owner"
+
+
+# PODMAN_ROOT, PODMAN_USER: suites for Docker run on that engine of tests/needs/podman.sh instead.
+OTHER = os.environ.get("CELLA_TEST_ENGINE")
+NEED = "podman" if OTHER else "docker"
+
+
+def chosen_engine():
+    """Its address and an image, under the names of tests/needs/docker.sh."""
+    settings = require(NEED)
+    return {"DOCKER_HOST": settings[OTHER], "CELLA_TEST_IMAGE": settings["PODMAN_IMAGE"]} if OTHER else settings
 
 
 def _text_of(content):
@@ -21,7 +33,7 @@ def _text_of(content):
 
 class Engine:
     def __init__(self, settings=None):
-        settings = settings or require("docker")
+        settings = settings or chosen_engine()
         self.host = settings["DOCKER_HOST"]
         self.image = settings["CELLA_TEST_IMAGE"]
 

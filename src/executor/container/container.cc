@@ -27,9 +27,15 @@ Result<std::string> RandomHex() {
   return ToHex(bytes);
 }
 
-// A bind mount's source is not there, as the engine sees it.
+// A bind mount's source is not there, as the engine sees it: in the words of Docker, and of Podman.
 bool MissesSource(const Error& error) {
-  return error.message.find("bind source path does not exist") != std::string::npos;
+  auto contains = [&](const char* words) { return error.message.find(words) != std::string::npos; };
+  return contains("bind source path does not exist") ||
+         (contains("statfs") && (contains("no such file or directory") || contains("permission denied")));
+}
+
+bool Names(const Error& error, const std::string& path) {
+  return error.message.ends_with(path) || error.message.find(path + ":") != std::string::npos;
 }
 
 }  // namespace
@@ -44,7 +50,7 @@ Result<std::string> AuthArgument(const std::string& token) {
 Task<Result<std::string>> Container::CreateOnce(docker::ContainerSpec& spec, const ContainerPolicy& policy) {
   auto created = co_await engine_.Create(spec, policy.name);
   const std::string programs = spec.binds.empty() ? "" : spec.binds.front().source;
-  const bool unseen = !created && MissesSource(created.error()) && created.error().message.ends_with(programs);
+  const bool unseen = !created && MissesSource(created.error()) && Names(created.error(), programs);
   if (!unseen || programs.empty()) co_return created;
   CO_TRY(std::string archive, ArchivePrograms(programs));
   docker::ContainerSpec copied = spec;

@@ -46,6 +46,7 @@ Task<Result<docker::Engine*>> ContainerExecutor::EngineFor(const std::string& na
 Result<ContainerSurroundings> ContainerExecutor::Surroundings(const Policy& policy, const docker::Engine& engine) {
   ContainerSurroundings surroundings;
   surroundings.rootless = engine.is_rootless();
+  surroundings.podman = engine.is_podman();
   surroundings.programs = context_.runners;
   TRY(surroundings.owner, OwnerOfThisProcess());
   if (surroundings.rootless) {

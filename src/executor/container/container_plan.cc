@@ -16,9 +16,13 @@ namespace {
 constexpr uint64_t kOwnProcesses = 2;
 constexpr uint64_t kMostOwnProcesses = 10;
 constexpr uint64_t kMostShared = uint64_t{64} << 20;
+// What Podman itself lowers its limit of processes to, where its rights do not suffice for more.
+constexpr uint64_t kPodmanProcesses = 32768;
 constexpr const char* kDefaultImage = "python:3-slim";
 
+// Podman takes neither an owner nor a number of files; the guest is the only user inside.
 docker::TmpfsMount Scratch(const char* target, uint64_t bytes, const ContainerSurroundings& surroundings) {
+  if (surroundings.podman) return {target, fmt::format("rw,exec,nosuid,nodev,size={},mode=1777", bytes)};
   // Every file costs the kernel about a kilobyte that no size limit of a tmpfs counts.
   const uint64_t inodes = std::max<uint64_t>(1024, bytes / 16384);
   return {target, fmt::format("rw,exec,nosuid,nodev,size={},nr_inodes={},mode=0700,uid={},gid={}", bytes, inodes,
@@ -135,6 +139,13 @@ Result<ContainerPlan> PlanContainer(const Policy& policy, ContainerSurroundings 
   spec.shm_bytes = std::min(disk, kMostShared);
   spec.open_files = surroundings.open_files_maximum;
   spec.processes = surroundings.processes_maximum;
+  if (surroundings.podman) {
+    spec.processes = std::min(spec.processes == 0 ? kPodmanProcesses : spec.processes, kPodmanProcesses);
+    // Beside a read-only root Podman makes these writable, without a limit.
+    for (const char* target : {"/run", "/var/tmp"}) {
+      spec.tmpfs.push_back({target, "rw,noexec,nosuid,nodev,size=65536,mode=0755"});
+    }
+  }
   spec.binds.push_back({surroundings.programs, kProgramsInside, true});
   if (policy.workdir.empty()) {
     spec.tmpfs.push_back(Scratch(kWorkspaceInside, disk, surroundings));

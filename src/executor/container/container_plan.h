@@ -18,6 +18,7 @@ struct ContainerSurroundings {
   std::string owner;          // for the label
   uint32_t uid = 0, gid = 0;  // as whom the guest runs, unless the policy names a user
   bool rootless = false;      // the engine: uid 0 inside is the caller
+  bool podman = false;        // the engine
   bool packages = false;      // the session may get packages
   uint64_t open_files_maximum = 0;
   uint64_t processes_maximum = 0;  // our own hard limits
