@@ -126,11 +126,11 @@ void cella_run_spec_set_stdin(cella_run_spec* spec, const void* data, size_t siz
 void cella_run_spec_set_answers_input(cella_run_spec* spec, bool answers);
 /* Written into the workspace before the first block. */
 void cella_run_spec_add_file(cella_run_spec* spec, const char* name, const void* data, size_t size, bool executable);
-/* Whether the result names the files that changed; true unless set. */
 /* The code finds the value as a variable. `data`: UTF-8, bytes, or JSON. */
 typedef enum cella_variable_kind { CELLA_VARIABLE_TEXT, CELLA_VARIABLE_BYTES, CELLA_VARIABLE_JSON } cella_variable_kind;
 void cella_run_spec_add_variable(cella_run_spec* spec, const char* name, cella_variable_kind kind, const void* data,
                                  size_t size);
+/* Whether the result names the files that changed; true unless set. */
 void cella_run_spec_set_list_files(cella_run_spec* spec, bool list);
 
 /* --- Runs --- */

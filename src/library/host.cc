@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <system_error>
 
 #include "async/post.h"
@@ -121,7 +122,10 @@ Result<std::unique_ptr<engine::Engine>> Host::MakeEngine(ExecutorKind kind) {
     TRY(made->table, language::LanguageTable::Load(installation_.languages));
     language::HostEnv host = language::HostEnv::FromProcess("");
     host.asker = confine::MakeProgramAsker(installation_.launcher);
-    made->executor = std::make_unique<PythonExecutor>(loop_, installation_, std::move(host), made->table, signals_);
+    const char* tmpdir = std::getenv("TMPDIR");
+    made->executor =
+        std::make_unique<PythonExecutor>(loop_, installation_, std::move(host),
+                                         tmpdir == nullptr || *tmpdir == '\0' ? "/tmp" : tmpdir, made->table, signals_);
     return made;
   }
   engine::EngineOptions options;

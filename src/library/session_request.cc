@@ -44,6 +44,12 @@ Result<SessionRequest> ReadSessionRequest(std::string_view policy) {
                "deps and allow_runtime_deps are not available in the library: make an environment with 'cella env "
                "create' and name it as venv");
   }
+  if (asked->given.Has("environment")) {
+    return Err(
+        ErrorCode::kUnsupported,
+        "environment is not available in the library: make one with 'cella env create' and name its directory as "
+        "venv");
+  }
   if (asked->given.Has("storage")) {
     return Err(ErrorCode::kUnsupported, "storage is not available in the library: use a server");
   }

@@ -85,6 +85,7 @@ std::string EncodeConfigure(const Configuration& configuration) {
                {"cwd", configuration.cwd},
                {"network", configuration.network},
                {"value_limit", configuration.value_limit}};
+  if (configuration.output_limit != 0) json["output_limit"] = configuration.output_limit;
   if (configuration.assignments) json["assignments"] = true;
   if (!configuration.spaces.empty()) json["spaces"] = configuration.spaces;
   return Dump(json);

@@ -24,6 +24,7 @@ struct Configuration {
   std::string cwd;
   bool network = false;
   uint64_t value_limit = 0;
+  uint64_t output_limit = 0;        // of each stream, for code in the application's process; 0: it is cut elsewhere
   bool assignments = false;         // a cell that ends with an assignment has its value
   std::vector<std::string> spaces;  // that the guest may call
 };

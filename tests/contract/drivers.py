@@ -247,6 +247,9 @@ class PlainProcess(CommandLine):
 class CppLibrary(CommandLine):
     """libcella through its C++ layer: tests/contract/cpp/cella_repl.cc speaks as `cella repl --json` does."""
 
+    # Only JSON has the media type of a file, which it derives from the name.
+    different = frozenset({"files that a run made are listed"})
+
     def __init__(self, executor, capabilities, binary, environment, rolls_back=True):
         super().__init__(executor, capabilities, binary.with_name("cella-repl-cpp"), environment)
         self.label = f"{executor}-cpp"

@@ -6,7 +6,7 @@ docs/executors.md has these rows.
 
 import pathlib
 
-FILES = ("display", "errors", "input", "interrupts", "output", "questions", "state", "values")
+FILES = ("display", "errors", "input", "interrupts", "output", "questions", "state", "values", "variables")
 DIFFERENT = {
     "a module of the workspace shows its own lines", "getpass sends a password request",
     "code may catch an interrupt and go on", "an interrupt reaches a subprocess that the code waits for",

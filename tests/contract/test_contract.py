@@ -17,8 +17,8 @@ from support.running import LONG
 CASES = read_cases(pathlib.Path(__file__).parent / "cases")
 HOME = tempfile.TemporaryDirectory(prefix="cella-home-")
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": HOME.name, "LANG": "C.UTF-8"}
-# What cella.h has: no questions about names, no values as variables.
-CPP = CELLS - {"questions", "variables"}
+# What cella.h has: no questions about names.
+CPP = CELLS - {"questions"}
 LIBRARY_DRIVERS = [
     CppLibrary("sandbox", EVERYWHERE | CPP | {"checkpoint", "jail"}, program.program(), ENVIRONMENT),
     CppLibrary("inprocess", CPP - {"magics"}, program.program(), ENVIRONMENT, rolls_back=False),

@@ -199,6 +199,7 @@ def test_files_outside_the_workspace_are_refused(session, path):
         ('{"executor": "unknown"}', "is none of"),
         ('{"workdir": "/does/not/exist"}', "does not exist"),
         ('{"deps": ["numpy"]}', "not available in the library"),
+        ('{"environment": {"packages": ["numpy"]}}', "environment is not available in the library"),
     ],
 )
 def test_policy_that_cannot_be_meant_is_refused_by_name(library, policy, message):

@@ -143,11 +143,11 @@ class _Call:
         return json.loads(body.decode("utf-8", "replace"))
 
 
-def call(namespace: str, operation: str, args=(), kwargs=None, errors=None):
-    """The value that the host answers with."""
+def call(namespace: str, operation: str, args=(), kwargs=None, errors=None, exchange=_exchange):
+    """The value that the host answers with. `exchange` sends a frame and returns header and body of the answer."""
     made = _Call(namespace, operation, args, kwargs, errors)
     try:
-        answer = _exchange(made.frame)
+        answer = exchange(made.frame)
     except (EOFError, OSError) as error:
         raise made.broken(error) from None
     return made.value(*answer)

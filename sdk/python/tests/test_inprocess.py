@@ -322,8 +322,20 @@ def test_dropped_sessions_and_the_stopper_end():
     session.run("1", timeout=3600)
     session.close()
     left = lambda: {t for t in threading.enumerate() if t.name.startswith("cella-")} - before  # noqa: E731
-    assert wait_until(lambda: not left(), 10), left()
-    assert STOPPER._thread is None
+    assert wait_until(lambda: not left() and STOPPER._thread is None, 10), left()
+
+
+def test_short_runs_share_one_stopper():
+    started = []
+    begin = STOPPER._begin
+    STOPPER._begin = lambda: (started.append(1), begin())
+    try:
+        with cella.sync.Session(InProcessExecutor()) as session:
+            for _ in range(200):
+                session.run("x = 1")
+    finally:
+        del STOPPER._begin
+    assert len(started) <= 20  # one for each second without a run
 
 
 def test_snippets_for_this_executor_run_with_other_imports():

@@ -33,10 +33,12 @@ Status CheckLimits(const Policy& policy, Isolation* isolation) {
 
 Status CheckPolicy(const Policy& policy) {
   if (!policy.workdir.empty()) {
-    return Err(ErrorCode::kUnsupported, "workdir: the code shares this process and its working directory");
+    return Err(ErrorCode::kUnsupported,
+               "workdir: the code shares this process and its working directory: use the executor sandbox or local");
   }
   if (!policy.env.empty()) {
-    return Err(ErrorCode::kUnsupported, "env: the code shares this process and its environment variables");
+    return Err(ErrorCode::kUnsupported,
+               "env: the code shares this process and its environment variables: use the executor sandbox or local");
   }
   return {};
 }
@@ -44,13 +46,16 @@ Status CheckPolicy(const Policy& policy) {
 }  // namespace
 
 PythonExecutor::PythonExecutor(async::Loop& loop, engine::Installation installation, language::HostEnv host,
-                               const language::LanguageTable& table, const sigset_t& signals)
+                               std::string tmpdir, const language::LanguageTable& table, const sigset_t& signals)
     : loop_(loop),
       installation_(std::move(installation)),
       host_(std::move(host)),
+      tmpdir_(std::move(tmpdir)),
       table_(table),
       signals_(signals),
-      pool_(loop, {.threads = 2}) {}
+      pool_(loop, {.threads = 2}) {
+  executor::LocalScratch::Sweep(tmpdir_);
+}
 
 Task<Result<std::unique_ptr<run::Guest>>> PythonExecutor::Open(run::GuestSpec spec, const RunSpec*, run::StopToken) {
   Isolation isolation;
@@ -63,7 +68,8 @@ Task<Result<std::unique_ptr<run::Guest>>> PythonExecutor::Open(run::GuestSpec sp
   isolation.start = "embedded: Python " + python.version;
   isolation.details["runs_as"] = "this process";
   isolation.details["python"] = python.prefix;
-  auto guest = co_await PythonGuest::Open({loop_, pool_, table_, python.serve}, std::move(isolation));
+  auto guest =
+      co_await PythonGuest::Open({loop_, pool_, table_, tmpdir_, python.serve}, std::move(isolation), std::move(spec));
   co_return guest;
 }
 

@@ -14,8 +14,9 @@ namespace cella::library {
 
 class PythonExecutor : public run::Executor {
  public:
-  // `table` outlives the executor. `signals`: the mask of threads that run code.
-  PythonExecutor(async::Loop& loop, engine::Installation installation, language::HostEnv host,
+  // `tmpdir` has the sessions' private directories. `table` outlives the executor. `signals`: the mask of threads that
+  // run code.
+  PythonExecutor(async::Loop& loop, engine::Installation installation, language::HostEnv host, std::string tmpdir,
                  const language::LanguageTable& table, const sigset_t& signals);
 
   async::Task<Result<std::unique_ptr<run::Guest>>> Open(run::GuestSpec spec, const RunSpec* only,
@@ -25,6 +26,7 @@ class PythonExecutor : public run::Executor {
   async::Loop& loop_;
   const engine::Installation installation_;
   const language::HostEnv host_;
+  const std::string tmpdir_;
   const language::LanguageTable& table_;
   const sigset_t signals_;
   async::BlockingPool pool_;  // loads the interpreter, and decodes large frames

@@ -1,13 +1,16 @@
 #include "library/embedded/python_guest.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <sstream>
 
+#include "executor/values.h"
 #include "library/embedded/libpython.h"
 #include "library/embedded/python_run.h"
 #include "os/io.h"
+#include "os/unix_listener.h"
 
 namespace cella::library {
 namespace {
@@ -24,11 +27,26 @@ constexpr auto kEndPatience = 3s;
 
 }  // namespace
 
-Task<Result<std::unique_ptr<run::Guest>>> PythonGuest::Open(PythonPlace place, Isolation isolation) {
-  std::unique_ptr<PythonGuest> guest(new PythonGuest(place, std::move(isolation)));
+Task<Result<std::unique_ptr<run::Guest>>> PythonGuest::Open(PythonPlace place, Isolation isolation,
+                                                            run::GuestSpec spec) {
+  CO_TRY(executor::LocalScratch scratch, executor::LocalScratch::Create(place.tmpdir));
+  UniqueFd fd(open(scratch.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) co_return SysErr(errno, "open '{}'", scratch.path());
+  os::Directory directory(std::move(fd), std::nullopt);
+  std::unique_ptr<PythonGuest> guest(
+      new PythonGuest(place, std::move(isolation), std::move(spec), std::move(scratch), std::move(directory)));
   auto connected = co_await guest->Connect();
   CO_TRY_VOID(connected);
   co_return std::unique_ptr<run::Guest>(std::move(guest));
+}
+
+std::string PythonGuest::EncodeConfiguration() const {
+  runner::Configuration configuration;
+  configuration.env = {{run::kCallSocketVariable, CallSocketPath()}};
+  configuration.spaces = spec_.spaces;
+  configuration.assignments = spec_.policy.values_of_assignments;
+  configuration.output_limit = spec_.policy.limits.output.value;
+  return runner::EncodeConfigure(configuration);
 }
 
 Task<Status> PythonGuest::Connect() {
@@ -39,7 +57,12 @@ Task<Status> PythonGuest::Connect() {
   CO_TRY_VOID(link->ready.Add(link->channel.fd(), kKeyChannel));
   place_.serve(sockets.theirs.Release());
   link_ = std::move(link);
-  link_->ready.SetDeadline(async::Clock::now() + kOpenPatience);
+  const async::TimePoint patience = async::Clock::now() + kOpenPatience;
+  const std::string configure = EncodeConfiguration();
+  auto sent = co_await link_->channel.Send(place_.loop, configure, patience);
+  if (!sent) link_.reset();
+  CO_TRY_VOID(sent);
+  link_->ready.SetDeadline(patience);
   auto answered = co_await Exchange(runner::EncodeQuestion(CodeQuestion::kIsComplete, "", 0));
   if (answered) co_return Status{};
   co_await EndLink();
@@ -91,6 +114,23 @@ const run::Traits& PythonGuest::traits(std::string_view language) const {
   return CheckLanguage(std::string(language)) ? run::kCells : run::kPrograms;
 }
 
+bool PythonGuest::takes_values(std::string_view language) const {
+  return CheckLanguage(std::string(language)).has_value();
+}
+
+Task<Result<UniqueFd>> PythonGuest::Listen() { co_return os::ListenUnix(CallSocketPath(), run::kCallBacklog); }
+
+Task<Status> PythonGuest::PlaceVariables(const RunSpec& run, std::vector<runner::Value>* values) {
+  const executor::ValueWriter writer = executor::WriterInto(place_.pool, directory_);
+  executor::PlacedValues placed;
+  auto wrote =
+      co_await executor::PlaceValues(run.variables, scratch_.path(), executor::PlaceInFiles::kLarge, writer, &placed);
+  value_files_ = std::move(placed.files);
+  *values = std::move(placed.values);
+  if (!wrote) executor::RemoveValues(directory_, &value_files_);
+  co_return wrote;
+}
+
 Task<Result<std::unique_ptr<run::Execution>>> PythonGuest::Begin(const run::BlockTurn& turn, run::StopToken stop) {
   if (turn.run.as == RunAs::kProgram || !turn.run.files.empty()) {
     co_return Err(ErrorCode::kUnsupported,
@@ -108,6 +148,10 @@ Task<Result<std::unique_ptr<run::Execution>>> PythonGuest::Begin(const run::Bloc
   cell.stdin_text = turn.stdin_text;
   cell.input = turn.run.answers_input;
   cell.checkpoint = CheckpointMode::kOff;
+  if (turn.first && !turn.run.variables.empty()) {
+    auto wrote = co_await PlaceVariables(turn.run, &cell.variables);
+    CO_TRY_VOID(wrote);
+  }
   auto execution = std::make_unique<PythonRun>(place_, *link_, cell.run, &lost_);
   execution->Begin(cell);
   co_return std::unique_ptr<run::Execution>(std::move(execution));
@@ -116,6 +160,7 @@ Task<Result<std::unique_ptr<run::Execution>>> PythonGuest::Begin(const run::Bloc
 Task<Result<run::StateReport>> PythonGuest::AfterBlock(const run::RunFacts& facts, run::EventSink&) {
   // Without an answer it is not known what the session does: it ends with its socket, and the next run has a new one.
   if (!facts.answer) co_await EndLink();
+  executor::RemoveValues(directory_, &value_files_);
   co_return run::StateReport{lost_ ? StateAfter::kLost : StateAfter::kKept, "off"};
 }
 

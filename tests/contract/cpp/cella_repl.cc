@@ -9,6 +9,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace {
@@ -89,6 +90,31 @@ Json JsonOf(const cella::Failure& failure) {
   return {{"error", {{"code", kCodes[static_cast<size_t>(failure.code)]}, {"message", failure.message}}}};
 }
 
+std::string FromBase64(const std::string& text) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string data;
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) break;
+    bits = bits << 6 | static_cast<uint32_t>(digit);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    data.push_back(static_cast<char>(bits >> count & 0xff));
+  }
+  return data;
+}
+
+cella::Variable VariableOf(const std::string& name, const Json& value) {
+  using Kind = cella::Variable::Kind;
+  if (value.is_string()) return {name, Kind::kText, value.get<std::string>()};
+  const bool wrapped = value.is_object() && value.size() == 1;
+  if (wrapped && value.contains("$bytes")) return {name, Kind::kBytes, FromBase64(value["$bytes"].get<std::string>())};
+  return {name, Kind::kJson, wrapped && value.contains("$json") ? value["$json"].get<std::string>() : value.dump()};
+}
+
 class Conversation {
  public:
   explicit Conversation(cella::Session session) : session_(std::move(session)) {}
@@ -150,6 +176,9 @@ class Conversation {
       const double number = std::stod(text);
       const bool milliseconds = text.ends_with("ms");
       spec.timeout = std::chrono::nanoseconds(static_cast<int64_t>(number * (milliseconds ? 1e6 : 1e9)));
+    }
+    if (request.contains("variables")) {
+      for (const auto& [name, value] : request["variables"].items()) spec.variables.push_back(VariableOf(name, value));
     }
     auto started = session_.Start(spec);
     if (!started) {

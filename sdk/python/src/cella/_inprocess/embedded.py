@@ -10,9 +10,12 @@ import socket
 import threading
 from queue import SimpleQueue
 
+from cella._guest.cella_runner import values
+from cella._guest.cella_runner.calls import VARIABLE
 from cella._guest.cella_runner.frames import decode, encode
 from cella._inprocess.guest import Guest
 from cella._inprocess.hooks import start_unmarked
+from cella._inprocess.socket_calls import SocketCalls
 from cella._inprocess.stopper import STOPPER
 from cella.config import InProcessConfig
 from cella.errors import CellaError
@@ -54,6 +57,7 @@ class _Door:
         self._rung: SimpleQueue[Optional[Record]] = SimpleQueue()  # None: the end
         self._guest = Guest(InProcessConfig(default_timeout=None))  # the host knows the time
         self._names: dict[str, str] = {}  # of the host's runs here
+        self._calls: Optional[SocketCalls] = None  # to the application
 
     # What the host asks
 
@@ -61,11 +65,12 @@ class _Door:
         try:
             for frame in self._frames():
                 self._take(frame)
-        except (OSError, ValueError):
-            pass  # the host has closed it
-        self._guest.close()
-        self._guest.join()
-        self._rung.put(None)
+        except (OSError, ValueError, CellaError, RecursionError):
+            pass  # the host has closed it, or what it sent is of no use
+        finally:
+            self._guest.close()
+            self._guest.join()
+            self._rung.put(None)
 
     def _frames(self) -> Any:
         data = b""
@@ -83,7 +88,11 @@ class _Door:
 
     def _take(self, frame: Document) -> None:
         kind = frame.get("type")
-        if kind == "run":
+        if kind == "configure":
+            self._guest.configure(frame["output_limit"], frame.get("assignments") is True)
+            if "tools" in frame.get("spaces", ()):
+                self._calls = SocketCalls(frame["env"][VARIABLE])
+        elif kind == "run":
             self._run(frame)
         elif kind == "interrupt":
             self._stop(frame, "interrupt")
@@ -100,7 +109,9 @@ class _Door:
 
     def _run(self, frame: Document) -> None:
         request = {"code": frame["code"], "stdin": frame.get("stdin"), "input": bool(frame.get("input"))}
-        record = self._guest.submit(request)
+        given: dict[str, object] = {}
+        values.assign(given, frame.get("variables") or ())
+        record = self._guest.submit(request, given, self._calls)
         self._names[frame["run"]] = record.id
         record.host_run = frame["run"]
         bell = _Bell(lambda: self._rung.put(record))

@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 
 from cella._inprocess.hooks import HOOKS, Mark, mark_of_this_thread, set_mark, start_unmarked
 from cella._inprocess.job import Job, cancelled, outcome_of, timed_out
-from cella._inprocess.record import Record
+from cella._inprocess.record import OUTPUT_LIMIT, Record
 from cella._inprocess.stopper import GRACE, STOPPER
 from cella._inprocess.world import World
 from cella._values import decode_all
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from cella._inprocess.host_calls import HostCalls
     from cella._inprocess.record import Document
+    from cella._inprocess.socket_calls import SocketCalls
     from cella.config import InProcessConfig
 
 _KEPT_RUNS = 64
@@ -55,6 +56,8 @@ class Guest:
 
     def __init__(self, config: InProcessConfig) -> None:
         self.config = config
+        self._output_limit = OUTPUT_LIMIT
+        self._assignments = False  # a cell that ends with an assignment has its value
         self.id = "ses_" + os.urandom(16).hex()
         self._owner = os.getpid()
         self._tag = f"session {next(_numbers)} "
@@ -76,8 +79,14 @@ class Guest:
             HOOKS.release()
             raise
 
+    def configure(self, output_limit: int, assignments: bool) -> None:
+        """Before the first run; for hosts that know more than the package's own configuration."""
+        self._output_limit = output_limit
+        self._assignments = self._world.compiler.assignments = assignments
+
     def _make_world(self) -> World:
         world = World(self._tag, self._ask, self.config.value_of)
+        world.compiler.assignments = self._assignments
         self._worlds = [each for each in self._worlds if each.threads] + [world]
         return world
 
@@ -92,7 +101,7 @@ class Guest:
         self,
         request: Mapping[str, Any],
         values: Optional[Mapping[str, object]] = None,
-        host: Optional[HostCalls] = None,
+        host: Optional[Union[HostCalls, SocketCalls]] = None,
     ) -> Record:
         """`values` become variables of the code, which may call `host`."""
         blocks = _blocks(request)
@@ -101,7 +110,7 @@ class Guest:
         timeout = seconds_of(duration) if duration is not None else None if default is None else seconds_of(default)
         if self.closed:
             raise SessionClosed("the session is closed: open a new one")
-        record = Record(self.id, timeout)
+        record = Record(self.id, timeout, self._output_limit)
         job = Job(self, record, blocks, request.get("stdin"), bool(request.get("input")))
         job.values = {**decode_all(request.get("variables") or {}), **(values or {})}
         for name in job.values:
@@ -277,6 +286,7 @@ class Guest:
         for job in list(self._jobs.values()):
             self.cancel(job.record.id)
         self._queue.put(None)
+        STOPPER.wake()  # it may sleep until the deadline of a run that is over
 
     def join(self) -> None:
         """After `close`, waits for the end of the session's thread. Threads that the code left keep the hooks."""

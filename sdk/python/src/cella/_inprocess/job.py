@@ -9,11 +9,12 @@ from cella._inprocess.stopper import GRACE, STOPPER, raise_in, take_back
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Optional
+    from typing import Optional, Union
 
     from cella._inprocess.guest import Guest
     from cella._inprocess.host_calls import HostCalls
     from cella._inprocess.record import Document, Record
+    from cella._inprocess.socket_calls import SocketCalls
     from cella._inprocess.world import World
 
 _AGAIN = 0.1
@@ -30,7 +31,7 @@ class Job:
         self.stdin = stdin
         self.asks = asks
         self.values: dict[str, object] = {}
-        self.host: Optional[HostCalls] = None
+        self.host: Optional[Union[HostCalls, SocketCalls]] = None
         self.world: Optional[World] = None
         self.ident = 0
         self.outcome: Optional[Document] = None

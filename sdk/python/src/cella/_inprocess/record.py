@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 # Of each stream; half of it is the head, half the tail.
 OUTPUT_LIMIT = 1 << 20
-_HALF = OUTPUT_LIMIT // 2
 _MOST_OUTPUTS = 1024
 _MOST_OUTPUT_BYTES = 32 << 20
 
@@ -47,25 +46,26 @@ def _clean(text: str) -> str:
 class _Tail:
     """What a stream wrote beyond its head: the newest part of it."""
 
-    __slots__ = ("dropped", "parts", "size")
+    __slots__ = ("dropped", "most", "parts", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.parts: deque[str] = deque()
+        self.most = most
         self.size = 0
         self.dropped = 0
 
     def add(self, text: str) -> None:
-        if len(text) > _HALF:
-            self.dropped += _size(text[:-_HALF])
-            text = text[-_HALF:]
+        if len(text) > self.most:
+            self.dropped += _size(text[: -self.most])
+            text = text[-self.most :]
         self.parts.append(text)
         self.size += len(text)
-        while self.size > _HALF:
+        while self.size > self.most:
             try:
                 oldest = self.parts.popleft()
             except IndexError:
                 return  # another thread of the code was faster
-            excess = self.size - _HALF
+            excess = self.size - self.most
             self.size -= len(oldest)
             if len(oldest) > excess:
                 kept = oldest[excess:]
@@ -78,7 +78,7 @@ class _Tail:
 class Record:
     """Safe for any number of writing and reading threads."""
 
-    def __init__(self, session: str, timeout: Optional[float]) -> None:
+    def __init__(self, session: str, timeout: Optional[float], output_limit: int = OUTPUT_LIMIT) -> None:
         self.id = "run_" + os.urandom(16).hex()
         self.host_run = self.id  # as libcella calls it
         self.session = session
@@ -89,7 +89,8 @@ class Record:
         self.streams: list[Bell] = []  # rung for every frame
         self.waiters: list[Bell] = []  # rung at the end
         self._frames: deque[Frame] = deque()
-        self._left = [0, _HALF, _HALF]
+        self._half = max(1, output_limit // 2)
+        self._left = [0, self._half, self._half]
         self._tails: list[Optional[_Tail]] = [None, None, None]
         self._display_bytes = 0
         self.displays_dropped = 0
@@ -117,7 +118,7 @@ class Record:
         if text:
             tail = self._tails[stream]
             if tail is None:
-                tail = self._tails[stream] = _Tail()
+                tail = self._tails[stream] = _Tail(self._half)
             tail.add(text)
 
     def show(self, frame: Document) -> None:

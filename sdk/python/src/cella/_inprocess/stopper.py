@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 GRACE = 0.5
 _LINGER = 0.25
+# Without a run for so long, the thread ends. Short runs are over before it looks: without this wait, each starts one.
+_IDLE = 1.0
 _FOREVER = 3600.0
 
 
@@ -46,7 +48,7 @@ def take_back(ident: int) -> None:
 
 
 class Stopper:
-    """Started with the first run that needs it; ends when there is nothing left to watch."""
+    """Started with the first run that needs it; ends when there was nothing to watch for a while."""
 
     def __init__(self) -> None:
         self._lock = allocate_lock()
@@ -57,6 +59,7 @@ class Stopper:
         self._lingering: list[Callable[[], bool]] = []
         self._thread: Optional[threading.Thread] = None
         self._next = 0.0
+        self._idle_since = float("inf")
 
     def watch(self, job: Job) -> None:
         """Until it has ended; its deadline may be far."""
@@ -92,6 +95,7 @@ class Stopper:
 
     def _begin(self) -> None:
         self._next = time.monotonic() + _FOREVER
+        self._idle_since = float("inf")
         self._thread = threading.Thread(target=self._main, name="cella-stopper", daemon=True)
         start_unmarked(self._thread)
 
@@ -119,8 +123,13 @@ class Stopper:
             self._lingering = lingering
             self._jobs = {job for job in self._jobs.copy() if not job.ended}
             if not self._jobs and not self._lingering and not self._asked:
-                self._thread = None
-                return None
+                if now - self._idle_since >= _IDLE:
+                    self._thread = None
+                    return None
+                self._idle_since = min(now, self._idle_since)
+                self._next = now + _IDLE
+                return _IDLE
+            self._idle_since = float("inf")
             times = [job.next_step for job in self._jobs] + [now + _LINGER] * bool(lingering)
             self._next = min(times, default=now + _FOREVER)
         return max(0.0, min(self._next - time.monotonic(), _FOREVER))

@@ -12,7 +12,7 @@ import threading
 import types
 from _thread import get_ident
 from time import thread_time
-from weakref import WeakSet
+from weakref import ref
 
 from cella._guest.cella_runner import stdin, tracebacks
 from cella._guest.cella_runner.cell import Compiler, Executor, Sources
@@ -24,10 +24,12 @@ from cella._inprocess.streams import Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Optional
+    from collections.abc import Iterator
+    from typing import Any, Callable, Optional, Union
 
     from cella._inprocess.host_calls import HostCalls
     from cella._inprocess.record import Document, Record
+    from cella._inprocess.socket_calls import SocketCalls
 
 _VALUE_LIMIT = 1 << 20
 _MOST_COMPILES = 100
@@ -82,6 +84,33 @@ class _Displays(Displays):  # type: ignore[misc]
             record.show(reduced(frame, size) if size > FRAME_LIMIT else frame)
 
 
+class Threads:
+    """Those that are alive or known elsewhere. Not a WeakSet, whose callbacks run in the code's thread: a stop that
+    strikes there is lost."""
+
+    def __init__(self) -> None:
+        self._refs: list[ref[threading.Thread]] = []
+        self._prune_at = 64
+
+    def add(self, thread: threading.Thread) -> None:
+        """By any thread of the code; holds no lock."""
+        self._refs.append(ref(thread))
+        if len(self._refs) >= self._prune_at:
+            for each in list(self._refs):
+                if each() is None:
+                    try:
+                        self._refs.remove(each)
+                    except ValueError:
+                        pass  # another thread was faster
+            self._prune_at = 2 * len(self._refs) + 64
+
+    def __iter__(self) -> Iterator[threading.Thread]:
+        return iter([thread for each in list(self._refs) if (thread := each()) is not None])
+
+    def __bool__(self) -> bool:
+        return any(each() is not None for each in list(self._refs))
+
+
 class _NoFlush:
     def flush(self) -> None:
         pass
@@ -97,7 +126,7 @@ class World:
 
     def __init__(self, tag: str, ask: Callable[[str, bool], Optional[str]], value_of: Any) -> None:
         self.record: Optional[Record] = None
-        self.threads: WeakSet[threading.Thread] = WeakSet()
+        self.threads = Threads()
         self.owner = os.getpid()
         self.value_limit = _VALUE_LIMIT
         self.cell_name: Optional[str] = None
@@ -170,7 +199,7 @@ class World:
 
         self._names.__dict__["__cella__"] = Magics(self)
 
-    def lend(self, host: HostCalls) -> None:
+    def lend(self, host: Union[HostCalls, SocketCalls]) -> None:
         """Functions of the caller, from now on."""
         host.install(self, self._names.__dict__)
 
