@@ -17,7 +17,7 @@ using async::Task;
 
 struct Sender : FrameSender {
   void Post(agent::Kind, uint32_t, std::string_view, std::string_view) override {}
-  void ReportToLaunch(const jail::Report&) override {}
+  void ReportToJail(const jail::Report&) override {}
   void CallEnded() override {}
 };
 
