@@ -124,6 +124,8 @@ Task<Result<http::ClientResponse>> Engine::Call(std::string method, std::string 
         "powerful as root), or use a rootless engine",
         address_.url.ToString(), address_.source);
   }
+  // For callers: the engine is away, which is not the engine's answer that something is not there.
+  if (!response && response.error().code == ErrorCode::kNotFound) response.error().sys_errno = ECONNREFUSED;
   co_return response;
 }
 

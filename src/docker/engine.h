@@ -1,5 +1,6 @@
 // The calls of the Docker Engine API that Cella uses. On the loop; calls may overlap, each has a connection of its own.
-// An Error's message is for people: what failed, the engine's own words, and the remedy where there is one.
+// An Error's message is for people: what failed, the engine's own words, and the remedy where there is one. kNotFound
+// with ECONNREFUSED: no engine answers.
 #pragma once
 
 #include <chrono>
@@ -42,7 +43,7 @@ class Engine {
   async::Task<Status> Pull(const std::string& image, std::chrono::nanoseconds patience,
                            const std::function<void(const std::string& line)>& on_progress);
 
-  // The id. kNotFound: no such image. `name` may be empty.
+  // The id. kNotFound without an errno: no such image. `name` may be empty.
   async::Task<Result<std::string>> Create(const ContainerSpec& spec, const std::string& name);
   // Before Start, so that nothing is missed.
   async::Task<Result<AttachedStream>> Attach(const std::string& id);

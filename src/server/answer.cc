@@ -1,6 +1,7 @@
 #include "server/answer.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -10,7 +11,10 @@ namespace cella::server {
 ApiError ToApiError(const Error& error) {
   switch (error.code) {
     case ErrorCode::kInvalid: return {400, "invalid", error.message, {}, std::nullopt};
-    case ErrorCode::kNotFound: return {404, "not_found", error.message, {}, std::nullopt};
+    case ErrorCode::kNotFound:
+      // A service behind this server, such as a container engine.
+      if (error.sys_errno == ECONNREFUSED) return {503, "unavailable", error.message, {}, std::chrono::seconds(5)};
+      return {404, "not_found", error.message, {}, std::nullopt};
     case ErrorCode::kPermission: return {403, "forbidden", error.message, {}, std::nullopt};
     case ErrorCode::kUnsupported: return {409, "unsupported", error.message, {}, std::nullopt};
     case ErrorCode::kExhausted: return {429, "exhausted", error.message, {}, std::chrono::seconds(1)};

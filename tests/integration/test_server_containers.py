@@ -8,8 +8,9 @@ import subprocess
 import pytest
 from server import serving
 from support.engine import OWNER, Engine
-from support.leftovers import processes_with
+from support.leftovers import CGROUPS, assert_no_process, processes_with
 from support.needs import REPOSITORY
+from support.repl import Repl
 from support.running import LONG, wait_until
 
 pytestmark = pytest.mark.needs("docker")
@@ -151,40 +152,85 @@ def test_command_mode_is_allowed(client):
         session.delete()
 
 
-def test_sessions_with_kills_leave_nothing_and_foreign_containers_live(cella, environment, engine):
-    """20, in the long form 50. Of every ten, two are closed; of two each the guest or the container is killed; the
-    server of all ten is killed."""
-    before = {one["Id"] for one in engine.containers()}
+def groups_of(containers):
+    """The cgroups that an engine made for these containers."""
+    return [os.path.join(at, each) for at, each, _ in os.walk(CGROUPS) if any(one in at for one in containers)]
+
+
+def test_sessions_with_kills_leave_nothing_and_foreign_containers_live(cella, environment, engine, tmp_path, token):
+    """20 sessions, in the long form 50. Of every ten, one each is closed, and closed while code runs. Of one the guest
+    kills itself, of one a run that ignores signals is cancelled, of one a client is killed that reads a stream; two lose
+    their container. The server of these seven is killed. Two more belong to clients with an engine of their own
+    (`cella repl`), which are killed, and one to a client that ends."""
+    before, volumes = {one["Id"] for one in engine.containers()}, engine.call("GET", "/volumes")[1]["Volumes"]
     foreign = engine.make(["/bin/sleep", "600"], {"someone": "else"})
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    surroundings = {**environment, "TMPDIR": str(temporary)}
     config = {
         "allow": {"executors": ["container"]}, "policy": {"executor": "container"},
         "container": {"engine": engine.host, "image": engine.image},
     }
+    # Processes with a mark, in a group of their own.
+    mark = f"import subprocess; p = subprocess.Popen(['sleep', '600.{token}'], start_new_session=True)"
+    stubborn = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('on', flush=True)\ntime.sleep(600)"
+    words = ["--executor", "container", "--image", engine.image, "--engine", engine.host]
+    made = set()
 
     def ours():
         return {one["Id"] for one in engine.containers(OWNER)} - before
 
+    def lose_everything(start):
+        server = start("--no-auth", config=config)
+        client = server.client()
+        sessions = [client.open() for _ in range(7)]
+        clients = [Repl(cella.binary, *words, env=surroundings, python=None) for _ in range(3)]
+        try:
+            for session in sessions:
+                assert session.run(mark)["status"] == "ok"
+            for each in clients:
+                assert each.run(mark)["status"] == "ok"
+            made.update(ours())
+            assert len(ours()) == 10 and len(processes_with(f"600.{token}")) == 10
+            assert sessions[0].delete().status == 204
+            busy = sessions[1].start(stubborn)
+            sessions[1].wait_running(busy)
+            assert sessions[1].delete().status == 204
+            result = sessions[2].run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+            assert result["status"] == "crashed" and result["state"] == "lost", result
+            assert sessions[2].value("1") == "1"
+            busy = sessions[3].start(stubborn)
+            sessions[3].wait_running(busy)
+            assert sessions[3].cancel(busy).status < 300
+            assert sessions[3].ended(busy)["status"] == "cancelled"
+            reader = [cella.binary, "session", "run", sessions[4].id, "-c", stubborn, "--url", f"unix:{server.socket}"]
+            with subprocess.Popen(reader, env=surroundings, stdout=subprocess.PIPE) as started:
+                assert started.stdout.readline() == b"on\n"
+                started.kill()
+            for session in sessions[5:]:
+                engine.remove(session.show()["isolation"]["container"])
+            gone = sessions[5].run("1")
+            assert gone["status"] == "rejected" and "container has ended" in gone["error"]["message"], gone
+            families = [server.kill(), *(each.family() for each in clients[:2])]
+            for each in clients[:2]:
+                each.process.kill()
+            clients[2].close()
+        finally:
+            for each in clients:
+                each.release()
+        for family in families:
+            family.assert_gone()
+
     try:
         for _ in range(5 if LONG else 2):
-            with serving(cella, environment) as start:
-                server = start("--no-auth", config=config)
-                client = server.client()
-                sessions = [client.open() for _ in range(10)]
-                for session in sessions:
-                    assert session.value("x = 1; x") == "1"
-                assert len(ours()) >= 10
-                for session in sessions[:2]:
-                    assert session.delete().status == 204
-                for session in sessions[2:4]:
-                    result = session.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-                    assert result["status"] == "crashed" and result["state"] == "lost", result
-                    assert session.value("1") == "1"
-                for container in sorted(ours())[:2]:
-                    engine.remove(container)
-                family = server.kill()
-                family.assert_gone()
+            with serving(cella, surroundings) as start:
+                lose_everything(start)
             assert wait_until(lambda: not ours(), 40), ours()
+            assert_no_process(f"600.{token}", 20)
         assert engine.inspect(foreign)["State"]["Running"]
+        assert wait_until(lambda: not groups_of(made)), groups_of(made)
+        assert engine.call("GET", "/volumes")[1]["Volumes"] == volumes
+        assert os.listdir(temporary) == []
     finally:
         engine.remove(foreign)
 

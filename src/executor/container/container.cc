@@ -110,7 +110,9 @@ Task<Status> Container::Create(docker::ContainerSpec spec, const ContainerPolicy
   CO_TRY(std::string auth, AuthArgument(token_));
   spec.entrypoint.push_back("--auth=" + auth);
   auto created = co_await CreateOnce(spec, policy);
-  if (!created && created.error().code == ErrorCode::kNotFound && policy.pull) {
+  const bool has_image =
+      created || created.error().code != ErrorCode::kNotFound || created.error().sys_errno == ECONNREFUSED;
+  if (!has_image && policy.pull) {
     auto pulled = co_await Pull(spec.image, waiting);
     CO_TRY_VOID(pulled);
     created = co_await CreateOnce(spec, policy);
