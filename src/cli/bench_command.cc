@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "cli/bench_containers.h"
 #include "cli/bench_environments.h"
 #include "cli/bench_floor.h"
 #include "cli/bench_http.h"
@@ -29,6 +30,8 @@ using Clock = std::chrono::steady_clock;
 
 // Of ipykernel: each takes most of a second.
 constexpr int kKernels = 8;
+// Rounds of containers, each of which takes seconds.
+constexpr int kContainers = 20;
 
 struct Contender {
   BenchRow row;
@@ -141,6 +144,11 @@ Status Bench(const BenchOptions& options) {
     TRY(SessionBench environments, MeasureEnvironments(session_options));
     Append(std::move(environments), &sessions);
   }
+  // Nor this: it stops containers as AutoGen does, which takes ten seconds each.
+  if (options.only == "containers") {
+    const int rounds = std::min(options.runs, kContainers);
+    for (BenchRow& row : MeasureContainers(options.image, rounds, progress)) sessions.rows.push_back(std::move(row));
+  }
   if (wanted("run")) {
     UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null) return SysErr(errno, "open '/dev/null'");
@@ -167,8 +175,8 @@ void DeclareBenchOptions(CLI::App& command, BenchOptions* options) {
   command.add_option("--image", options->image, "Docker image to compare with (python:3-slim)");
   command.add_flag("--json", options->json, "Print JSON");
   command.add_option("--svg", options->svg, "Also write a bar chart to this file");
-  command.add_option("--only", options->only, "Measure only one part: run, sessions, http or environments")
-      ->check(CLI::IsMember({"run", "sessions", "http", "environments"}));
+  command.add_option("--only", options->only, "Measure only one part: run, sessions, http, environments or containers")
+      ->check(CLI::IsMember({"run", "sessions", "http", "environments", "containers"}));
   command.add_option("--live", options->live, "Sessions that live at once when memory is measured (100)")
       ->check(CLI::Range(1, 100000));
   command.footer(

@@ -15,7 +15,7 @@ struct BenchOptions {
   std::string image = "python:3-slim";
   std::string svg;
   bool json = false;
-  std::string only;  // "run", "sessions" or "http"; empty: all
+  std::string only;  // one part; empty: all but those that take minutes
   int live = 100;
 };
 
