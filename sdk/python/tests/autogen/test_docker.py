@@ -14,7 +14,7 @@ from autogen_core.code_executor import CodeBlock, FunctionWithRequirements, with
 from lab import execute, until
 
 from cella.autogen import DockerCommandLineCodeExecutor
-from support.engine import Engine
+from support.engine import Engine, default_images
 from support.needs import require
 from support.running import wait_until
 
@@ -302,3 +302,31 @@ def test_concurrent_calls_and_a_cancelled_one_do_not_disturb_each_other(docker: 
 
 def test_nothing_of_ours_stays(docker: Maker) -> None:
     assert wait_until(lambda: not docker.engine.containers()), docker.engine.containers()
+
+
+def test_example_of_the_guide_runs_with_another_import(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pathlib import Path
+
+    monkeypatch.chdir(tmp_path)
+
+    async def example() -> None:
+        work_dir = Path("coding")
+        work_dir.mkdir(exist_ok=True)  # noqa: ASYNC240
+
+        async with DockerCommandLineCodeExecutor(work_dir=work_dir) as executor:
+            print(
+                await executor.execute_code_blocks(
+                    code_blocks=[
+                        CodeBlock(language="python", code="print('Hello, World!')"),
+                    ],
+                    cancellation_token=CancellationToken(),
+                )
+            )
+
+    with default_images(engine, "python:3-slim"):
+        asyncio.run(example())
+    printed = capsys.readouterr().out
+    assert printed.startswith(r"CommandLineCodeResult(exit_code=0, output='Hello, World!\n', code_file='"), printed
+    assert not engine.containers()
