@@ -11,15 +11,19 @@ namespace {
 constexpr uint64_t kMaxFile = uint64_t{1} << 20;
 constexpr const char* kKey = "execution_service.kernel_mode";
 constexpr const char* kImageKey = "execution_service.custom_image";
+// Built from TaskWeaver's sources. Where the engine does not have it, the executor takes its own default.
+constexpr const char* kDefaultImage = "executor_container";
 
 }  // namespace
 
 void TaskWeaver::Apply(Policy* policy) const {
   policy->values_of_assignments = true;
   policy->system_packages = true;
-  if (image.empty()) return;
-  policy->container.image = image;
-  policy->container.pull = false;
+  if (executor != ExecutorKind::kContainer) return;
+  policy->container.image = image.empty() ? kDefaultImage : image;
+  // Who names it wants no other.
+  if (image == kDefaultImage) policy->container.image += ":latest";
+  policy->container.pull = image.empty();
 }
 
 Result<TaskWeaver> ParseTaskWeaver(const std::string& text, const std::string& variable) {

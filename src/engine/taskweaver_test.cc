@@ -21,11 +21,14 @@ TEST(TaskWeaverTest, ContainerModeTakesTheImageAndNeverFetchesIt) {
   Policy policy;
   plain->Apply(&policy);
   EXPECT_TRUE(policy.values_of_assignments && policy.container.pull);
+  EXPECT_EQ(policy.container.image, "executor_container");
   auto custom = ParseTaskWeaver(R"({"execution_service.custom_image":"an/image:1"})", "container");
   ASSERT_TRUE(custom.has_value());
   custom->Apply(&policy);
   EXPECT_EQ(policy.container.image, "an/image:1");
   EXPECT_FALSE(policy.container.pull);
+  ParseTaskWeaver(R"({"execution_service.custom_image":"executor_container"})", "container")->Apply(&policy);
+  EXPECT_EQ(policy.container.image, "executor_container:latest");
 }
 
 TEST(TaskWeaverTest, RefusesUnknownModesAndOtherTypesByName) {

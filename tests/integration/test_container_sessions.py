@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from support.engine import Engine
+from support.engine import Engine, default_images
 from support.running import wait_until
 
 pytestmark = pytest.mark.needs("docker")
@@ -117,6 +117,18 @@ def test_command_mode_keeps_files_and_no_variables(open_contained):
     session.run("x = 1; open('f', 'w').write('kept')")
     result = session.run("print(open('f').read()); print('x' in dir())")
     assert result["stdout"] == "kept\nFalse\n" and result["state"] == "none", result
+
+
+def test_taskweaver_container_mode_without_an_image_takes_the_one_it_builds(open_session, engine, tmp_path):
+    config = tmp_path / "taskweaver_config.json"
+    config.write_text(json.dumps({"execution_service.kernel_mode": "Container"}))
+    seen = []
+    for images in (("python:3-slim",), ("python:3-slim", "executor_container:latest")):
+        with default_images(engine, *images):
+            session = open_session("--config", config, python=None, with_env={"DOCKER_HOST": engine.host})
+            seen.append(session.run("1")["isolation"]["image"])
+            session.close()
+    assert seen == ["python:3-slim", "executor_container"]
 
 
 def test_taskweaver_container_mode_has_its_image_and_its_rule_for_values(open_session, engine, tmp_path):

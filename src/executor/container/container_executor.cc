@@ -25,6 +25,10 @@ uint64_t HardLimit(__rlimit_resource resource) {
 
 constexpr uint64_t kManyFiles = 1 << 20;
 
+// TaskWeaver's image, which people build. No registry has it, so the default stands in for it. With a tag it is an
+// image like any other.
+constexpr const char* kTaskWeaverImage = "executor_container";
+
 }  // namespace
 
 Task<Result<docker::Engine*>> ContainerExecutor::EngineFor(const std::string& name) {
@@ -78,6 +82,11 @@ Task<Result<std::unique_ptr<run::Guest>>> ContainerExecutor::Open(run::GuestSpec
   auto found = co_await EngineFor(policy.container.engine);
   CO_TRY(docker::Engine * engine, std::move(found));
   CO_TRY(ContainerSurroundings surroundings, Surroundings(policy, *engine));
+  if (policy.container.image == kTaskWeaverImage) {
+    auto there = co_await engine->HasImage(kTaskWeaverImage);
+    CO_TRY(const bool has_image, std::move(there));
+    if (!has_image) spec.policy.container.image.clear();
+  }
   const bool is_session = only == nullptr && policy.container.mode == ContainerMode::kSession;
   const LimitsFor what = is_session ? LimitsFor::kSession : LimitsFor::kProgram;
   surroundings.packages = std::ranges::find(spec.spaces, run::kPackagesSpace) != spec.spaces.end();
