@@ -121,6 +121,8 @@ Task<Status> Container::Create(docker::ContainerSpec spec, const ContainerPolicy
     const bool freed = co_await RemoveLeftover(policy.name, spec.labels[kOwnerLabel]);
     if (freed) created = co_await CreateOnce(spec, policy);
   }
+  // The name belongs to another container, which waiting does not change.
+  if (!created && created.error().code == ErrorCode::kExhausted) created.error().code = ErrorCode::kInvalid;
   if (!created && MissesSource(created.error())) {
     created.error().message += policy.bind_dir.empty()
                                    ? "; if this program runs in a container itself, name the directory as the engine's "

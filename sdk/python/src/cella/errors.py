@@ -129,6 +129,8 @@ _KINDS = {
 def api_error(status: int, code: str, message: str, hint: str = "", retry_after: Optional[float] = None) -> CellaError:
     if code == "session_ended":
         return SessionClosed(message)
+    if code == "unavailable":  # a service behind the server, such as a container engine: no limit that passes
+        return ApiError(status, code, message, hint, retry_after)
     if code == "unsupported":
         return Unsupported(status, code, message, hint, retry_after)
     if code == "deps_disabled":
