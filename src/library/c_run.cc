@@ -16,12 +16,17 @@ void ChangeSpec(cella_run_spec* spec, Change change) noexcept {
   if (spec != nullptr) change(spec->spec);
 }
 
-Result<std::shared_ptr<RunCore>> Start(cella_session* session, RunSpec spec, RunCore::Events events) {
+Status CheckStart(const cella_session* session, const RunSpec& spec) {
   if (session == nullptr) return Err(ErrorCode::kInvalid, "there is no session");
   if (spec.timeout && spec.timeout->count() <= 0) {
     return Err(ErrorCode::kInvalid, "the time-out of a run must be more than 0");
   }
-  auto run = std::make_shared<RunCore>(*session->host, events);
+  return {};
+}
+
+Result<std::shared_ptr<RunCore>> Start(cella_session* session, RunSpec spec) {
+  TRY_VOID(CheckStart(session, spec));
+  auto run = std::make_shared<RunCore>(*session->host, RunCore::Events::kTaken);
   auto submit = [core = session->core, run, spec = std::move(spec)]() mutable -> async::Task<Status> {
     co_return core->Submit(std::move(spec), run);
   };
@@ -31,8 +36,10 @@ Result<std::shared_ptr<RunCore>> Start(cella_session* session, RunSpec spec, Run
 
 cella_result* RunToEnd(cella_session* session, RunSpec spec, cella_error** error) {
   auto ran = Guarded(error, [&]() -> Result<cella_result*> {
-    TRY(std::shared_ptr<RunCore> run, Start(session, std::move(spec), RunCore::Events::kDropped));
-    return new cella_result{run->Wait(), {}};
+    TRY_VOID(CheckStart(session, spec));
+    // One message to the loop and one back: the calling thread does not wake up while the code runs.
+    TRY(RunResult result, session->core->RunToEnd(std::move(spec)));
+    return new cella_result{std::move(result), {}};
   });
   return ran ? *ran : nullptr;
 }
@@ -111,7 +118,7 @@ cella_result* cella_session_run_spec(cella_session* session, const cella_run_spe
 cella_run* cella_session_start(cella_session* session, const cella_run_spec* spec, cella_error** error) {
   auto started = Guarded(error, [&]() -> Result<cella_run*> {
     if (spec == nullptr) return Err(ErrorCode::kInvalid, "there is no spec");
-    TRY(std::shared_ptr<RunCore> run, Start(session, spec->spec, RunCore::Events::kTaken));
+    TRY(std::shared_ptr<RunCore> run, Start(session, spec->spec));
     return new cella_run{session->host, std::move(run)};
   });
   return started ? *started : nullptr;

@@ -68,6 +68,19 @@ bool Host::Post(std::function<void()> work) {
   return true;
 }
 
+Status Host::Begin(std::function<async::Task<Status>()> work, std::function<void(Error)> failed) {
+  TRY_VOID(CheckUsable());
+  auto serve = [](std::function<async::Task<Status>()> task, std::function<void(Error)> tell) -> async::Task<void> {
+    auto done = co_await async::Caught(task());
+    if (!done) tell(std::move(done.error()));
+  };
+  auto start = [this, serve, work = std::move(work), failed = std::move(failed)]() mutable {
+    tasks_.Add(serve(std::move(work), std::move(failed)));
+  };
+  if (!Post(std::move(start))) return Err(ErrorCode::kClosed, "the engine has ended");
+  return {};
+}
+
 void Host::Body() {
   loop_.Run(Main());
   const std::scoped_lock lock(mutex_);

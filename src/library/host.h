@@ -45,6 +45,9 @@ class Host {
   template <typename T>
   Result<T> Call(std::function<async::Task<Result<T>>()> work);
 
+  // The same without waiting: on the loop, `failed` gets what the task fails with.
+  Status Begin(std::function<async::Task<Status>()> work, std::function<void(Error)> failed);
+
   // Closes all sessions and ends the thread, but waits no longer than this. False: it is still ending.
   bool End(std::chrono::milliseconds patience);
 

@@ -69,6 +69,12 @@ void RunCore::End(RunResult result) {
   changed_.notify_all();
 }
 
+void RunCore::Refuse(Error why) {
+  const std::scoped_lock lock(mutex_);
+  refusal_ = std::move(why);
+  changed_.notify_all();
+}
+
 RunCore::Next RunCore::Take(std::optional<std::chrono::steady_clock::time_point> until, Event* event) {
   std::unique_lock lock(mutex_);
   auto ready = [&] { return !events_.empty() || !calls_.empty() || result_ || discards_; };
@@ -101,13 +107,24 @@ void RunCore::Discard() {
   (void)host_.Post([self = shared_from_this()] { self->space_.Notify(); });
 }
 
+void RunCore::AwaitEnd(std::unique_lock<std::mutex>& lock) {
+  do {
+    changed_.wait(lock, [&] { return result_.has_value() || refusal_.has_value() || !calls_.empty(); });
+  } while (ServeOne(lock));
+}
+
 const RunResult& RunCore::Wait() {
   Discard();
   std::unique_lock lock(mutex_);
-  do {
-    changed_.wait(lock, [&] { return result_.has_value() || !calls_.empty(); });
-  } while (ServeOne(lock));
+  AwaitEnd(lock);
   return *result_;
+}
+
+Result<RunResult> RunCore::WaitOrRefusal() {
+  std::unique_lock lock(mutex_);
+  AwaitEnd(lock);
+  if (refusal_) return std::unexpected(std::move(*refusal_));
+  return std::move(*result_);
 }
 
 void RunCore::Stop(StopReason reason) {

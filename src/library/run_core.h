@@ -28,6 +28,8 @@ class RunCore : public std::enable_shared_from_this<RunCore> {
   run::EventSink* sink();
   void Begin(std::shared_ptr<session::Run> run) { run_ = std::move(run); }
   void End(RunResult result);
+  // The session took no run.
+  void Refuse(Error why);
   bool IsOf(const std::shared_ptr<session::Run>& run) const { return run != nullptr && run_ == run; }
   // A thread that is in Take or Wait, or comes there, serves it.
   void Offer(ToolCall call);
@@ -37,6 +39,8 @@ class RunCore : public std::enable_shared_from_this<RunCore> {
   Next Take(std::optional<std::chrono::steady_clock::time_point> until, Event* event);
   // Waits for the end, and serves calls meanwhile. Events that were not taken by then are dropped.
   const RunResult& Wait();
+  // The same for a run that the session may refuse: then with the reason.
+  Result<RunResult> WaitOrRefusal();
   // Takes no more events: the guest never waits for a reader.
   void Discard();
   void Stop(StopReason reason);
@@ -53,6 +57,7 @@ class RunCore : public std::enable_shared_from_this<RunCore> {
   };
 
   async::Task<bool> Put(Event event);
+  void AwaitEnd(std::unique_lock<std::mutex>& lock);
   // With the lock held, which is released while a call is served. False: there is none.
   bool ServeOne(std::unique_lock<std::mutex>& lock);
 
@@ -67,6 +72,7 @@ class RunCore : public std::enable_shared_from_this<RunCore> {
   size_t bytes_ = 0;
   bool discards_;
   std::optional<RunResult> result_;
+  std::optional<Error> refusal_;
 };
 
 }  // namespace cella::library

@@ -68,6 +68,15 @@ Status SessionCore::Submit(RunSpec spec, const std::shared_ptr<RunCore>& run) {
   return {};
 }
 
+Result<RunResult> SessionCore::RunToEnd(RunSpec spec) {
+  auto run = std::make_shared<RunCore>(host_, RunCore::Events::kDropped);
+  auto submit = [self = shared_from_this(), run, spec = std::move(spec)]() mutable -> async::Task<Status> {
+    co_return self->Submit(std::move(spec), run);
+  };
+  TRY_VOID(host_.Begin(std::move(submit), [run](Error why) { run->Refuse(std::move(why)); }));
+  return run->WaitOrRefusal();
+}
+
 async::Task<void> SessionCore::Watch(std::shared_ptr<RunCore> run, std::shared_ptr<session::Run> on) {
   auto self = shared_from_this();
   (void)co_await on->Ended();

@@ -23,6 +23,8 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   const std::string& id() const { return id_; }
   const Isolation& isolation() const { return isolation_; }
   bool Supports(std::string_view word) const;
+  // By a thread of the application, which waits for the end of the run and serves its calls.
+  Result<RunResult> RunToEnd(RunSpec spec);
 
   // The rest on the loop.
   // Calls `work` with the session, which stays until it is done. kClosed: the session was closed.

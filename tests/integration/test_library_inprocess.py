@@ -191,6 +191,24 @@ def test_limits_with_best_effort_are_reported(embed):
     assert shown(embed("6 * 7", policy={"limits": {"memory": "1g"}, "best_effort": True})) == "= 42\n"
 
 
+def test_recursion_and_replaced_streams_end_with_their_run(embed):
+    deep = "def f(): return f()\nf()"
+    stolen = "import io, sys\nsys.stdout = sys.stderr = io.StringIO()\nprint('gone')"
+    assert shown(embed(deep, "6 * 7", stolen, "print('back')")) == "(1)\n= 42\nback\n"
+
+
+def test_child_that_code_forks_ends_with_its_cell(embed):
+    code = "import os\npid = os.fork()\nx = 'parent' if pid else 'child'\nx"
+    assert shown(embed(code, "os.waitpid(pid, 0)[1]", "x")) == "= 'parent'\n= 0\n= 'parent'\n"
+
+
+@pytest.mark.parametrize("code, ending", [("import os; os._exit(3)", 3), ("import ctypes; ctypes.string_at(0)", -11)])
+def test_what_ends_the_interpreter_ends_the_process(embed, code, ending):
+    """A documented limit: nothing hangs, and nothing is left behind but the private directory."""
+    ended = embed("1", code, "2")
+    assert ended.exit_code in (ending, 128 - ending) and ended.text() in ("", "= 1\n"), ended.describe()
+
+
 # --- A process that has an interpreter ---
 
 
