@@ -125,5 +125,21 @@ TEST(Base64Test, DecodesTextWithAndWithoutPadding) {
   EXPECT_FALSE(DecodeBase64("a*b"));
 }
 
+TEST(Base64Test, RoundTripsEveryLength) {
+  std::string bytes;
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_EQ(DecodeBase64Strictly(EncodeBase64(bytes)).value_or("none"), bytes) << i;
+    bytes += static_cast<char>(i * 7);
+  }
+  EXPECT_EQ(EncodeBase64("foobar"), "Zm9vYmFy");
+  EXPECT_EQ(EncodeBase64("foob"), "Zm9vYg==");
+}
+
+TEST(Base64Test, StrictlyAcceptsOnlyWhatItWrites) {
+  for (const char* text : {"a", "Zm9vYg=", "Zm9v\n", "Zm 9", "====", "Z===", "Zm9vYh==", "Zg==Zg=="}) {
+    EXPECT_FALSE(DecodeBase64Strictly(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace cella

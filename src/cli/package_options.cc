@@ -10,6 +10,7 @@
 #include "async/signals.h"
 #include "async/task_group.h"
 #include "cli/install_progress.h"
+#include "cli/policy_options.h"
 #include "environment/requirements_file.h"
 #include "environment/script_block.h"
 #include "installer/base_python.h"
@@ -86,7 +87,7 @@ Status RefuseContradictions(const PackageOptions& options, const Policy& policy,
 
 // Builds with jails of its own; a stop signal ends the build.
 async::Task<Result<environment::Ready>> Build(async::Loop& loop, installer::BuilderHome& home, const Wanted& wanted,
-                                              const std::vector<std::string>& preload) {
+                                              const std::vector<std::string>& preload, const InstallView& view) {
   run::StopSource stop(loop);
   async::StopSignals signals(loop);
   async::TaskGroup watcher(loop);
@@ -95,7 +96,10 @@ async::Task<Result<environment::Ready>> Build(async::Loop& loop, installer::Buil
   };
   watcher.Add(watch());
   InstallProgress progress;
-  auto show = [&](std::string_view line) { progress.Show(line); };
+  auto show = [&](std::string_view line) {
+    progress.Show(line);
+    if (view.show) view.show(line);
+  };
   installer::Builder& builder = home.builder();
   Result<environment::Ready> ready = Err(ErrorCode::kInternal, "nothing was built");
   if (wanted.named) {
@@ -109,6 +113,7 @@ async::Task<Result<environment::Ready>> Build(async::Loop& loop, installer::Buil
     if (!imported) ready = std::unexpected(std::move(imported.error()));
   }
   progress.Clear();
+  if (view.finish) co_await view.finish();
   if (!ready) progress.Explain();
   watcher.Cancel();
   co_await watcher.Join();
@@ -154,17 +159,21 @@ void DeclarePackageOptions(CLI::App& command, PackageOptions* o) {
   const std::string group = "Packages";
   command.add_option("--with", o->with, "Install a package first, for example 'numpy>=2' (repeatable)")
       ->allow_extra_args(false)
+      ->check(EmptinessOf)
       ->group(group);
   command
       .add_option("-r,--requirements", o->requirements, "Install the packages of a requirements.txt first (repeatable)")
       ->allow_extra_args(false)
+      ->check(EmptinessOf)
       ->group(group);
-  command.add_option("--environment", o->environment, "Use an environment made with 'cella env create'")->group(group);
+  command.add_option("--environment", o->environment, "Use an environment made with 'cella env create'")
+      ->check(EmptinessOf)
+      ->group(group);
   command.add_flag("--refresh", o->refresh, "Look for newer versions of the packages")->group(group);
 }
 
 Result<UsedEnvironment> UseEnvironment(async::Loop& loop, const PackageOptions& options, std::string_view script,
-                                       Policy* policy) {
+                                       Policy* policy, const InstallView& view) {
   TRY(Packages packages, ReadPackages(options, *policy));
   if (options.environment.empty()) TRY_VOID(AddScript(script, &packages));
   UsedEnvironment used;
@@ -191,7 +200,7 @@ Result<UsedEnvironment> UseEnvironment(async::Loop& loop, const PackageOptions& 
     TRY(std::unique_ptr<installer::BuilderHome> home,
         installer::BuilderHome::Open(loop, store, std::move(index), CommandRules()));
     home->builder().set_refresh(options.refresh);
-    TRY(used.ready, loop.Run(Build(loop, *home, wanted, {})));
+    TRY(used.ready, loop.Run(Build(loop, *home, wanted, {}, view)));
   }
   policy->venv = used.ready->venv;
   policy->python.clear();
@@ -211,7 +220,7 @@ Result<MadeEnvironment> MakeEnvironment(async::Loop& loop, const PackageOptions&
   TRY(std::unique_ptr<installer::BuilderHome> home,
       installer::BuilderHome::Open(loop, std::move(store), std::move(index), CommandRules()));
   home->builder().set_refresh(options.refresh);
-  TRY(environment::Ready ready, loop.Run(Build(loop, *home, wanted, preload)));
+  TRY(environment::Ready ready, loop.Run(Build(loop, *home, wanted, preload, {})));
   return MadeEnvironment{std::move(ready), wanted.request.python.executable};
 }
 

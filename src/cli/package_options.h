@@ -2,6 +2,7 @@
 // uses. The same for one-shot runs and the REPL.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,12 +33,18 @@ struct UsedEnvironment {
   confine::OpenedPaths opened;  // what the engine may show of the store
 };
 
+// Who sees the lines of an installation besides the terminal.
+struct InstallView {
+  std::function<void(std::string_view line)> show;
+  std::function<async::Task<void>()> finish;  // until all of them were seen
+};
+
 void DeclarePackageOptions(CLI::App& command, PackageOptions* options);
 
 // `script`: the code whose metadata block (PEP 723) counts; empty: there is none. Sets the environment of the policy.
 // Builds it if it is not there, and shows progress on standard error.
 Result<UsedEnvironment> UseEnvironment(async::Loop& loop, const PackageOptions& options, std::string_view script,
-                                       Policy* policy);
+                                       Policy* policy, const InstallView& view = {});
 
 struct MadeEnvironment {
   environment::Ready ready;

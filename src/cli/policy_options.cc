@@ -90,11 +90,6 @@ Status ResolveStorage(SessionSpec* spec) {
   return {};
 }
 
-bool IsNumber(policy::Kind kind) {
-  return kind == policy::Kind::kSize || kind == policy::Kind::kCount || kind == policy::Kind::kDuration ||
-         kind == policy::Kind::kCpus;
-}
-
 }  // namespace
 
 Status ResolvePath(const char* option, std::string* path, const Paths& guest_writable) {
@@ -105,6 +100,8 @@ Status ResolvePath(const char* option, std::string* path, const Paths& guest_wri
   return {};
 }
 
+std::string EmptinessOf(const std::string& text) { return text.empty() ? "must not be empty" : ""; }
+
 CLI::Option* OptionalText(CLI::App& command, const char* name, std::optional<std::string>* value, const char* help) {
   return command.add_option_function<std::string>(name, [value](const std::string& text) { *value = text; }, help);
 }
@@ -113,7 +110,7 @@ void DeclarePolicyOptions(CLI::App& command, bool sessions, TypedKeys* typed) {
   for (const policy::Key& key : policy::Keys()) {
     if (key.commands == policy::Commands::kNone || (key.commands == policy::Commands::kSessions && !sessions)) continue;
     auto add = [typed, at = &key](const std::string& text) { typed->texts[at].push_back(text); };
-    // A number that is none is a wrong command line.
+    // A value that cannot be read is a wrong command line.
     auto mistake_in = [at = &key](const std::string& text) {
       SessionSpec scratch;
       const auto set = policy::SetText(*at, text, &scratch);
@@ -127,23 +124,25 @@ void DeclarePolicyOptions(CLI::App& command, bool sessions, TypedKeys* typed) {
     } else if (TakesMany(key.kind)) {
       option = command.add_option_function<std::vector<std::string>>(
           name, [add](const std::vector<std::string>& texts) { std::ranges::for_each(texts, add); }, HelpOf(key));
-      option->allow_extra_args(false);
+      option->allow_extra_args(false)->check(mistake_in);
     } else {
       option = command.add_option_function<std::string>(name, add, HelpOf(key));
       if (key.kind == policy::Kind::kWord) {
         option->check(CLI::IsMember(policy::WordsOf(key)));
-      } else if (IsNumber(key.kind)) {
+      } else {
         option->check(mistake_in);
       }
     }
     if (const std::string group = GroupOf(key); !group.empty()) option->group(group);
     if (key.name == "venv") {
       command.add_option("--config", typed->config, "A taskweaver_config.json, which chooses the executor")
+          ->check(EmptinessOf)
           ->group(kInsideGroup);
     }
     if (key.name == "env") {
       command.add_option("--pass-env", typed->pass_env, "Pass a variable of yours on (repeatable)")
           ->allow_extra_args(false)
+          ->check(EmptinessOf)
           ->group(kInsideGroup);
     }
   }

@@ -42,6 +42,9 @@ Result<ParsedPolicy> ParsePolicy(const TypedKeys& typed);
 // An option whose value may be empty: CLI11 takes that as "not given", and we want to know.
 CLI::Option* OptionalText(CLI::App& command, const char* name, std::optional<std::string>* value, const char* help);
 
+// A check for CLI11: what is wrong with an empty value of an option; empty: nothing.
+std::string EmptinessOf(const std::string& text);
+
 // The real path, following no link that guests may have made.
 Status ResolvePath(const char* option, std::string* path, const std::vector<std::string>& guest_writable);
 

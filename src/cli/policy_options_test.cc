@@ -61,12 +61,30 @@ TEST(PolicyOptionsTest, RejectsOptionsWithoutMeaningForTheExecutor) {
                                                 {"--executor", "subprocess", "--jail", "--inherit-env"},
                                                 {"--executor", "local", "--network", "none"},
                                                 {"--executor", "subprocess", "--network", "none"},
-                                                {"--network", "bridge"},
-                                                {"--workdir", ""}}) {
+                                                {"--network", "bridge"}}) {
     EXPECT_FALSE(Parse(false, words)) << words[0] << " " << words.back();
   }
-  EXPECT_THROW((void)Parse(false, {"--memory", ""}), CLI::ParseError);
   EXPECT_TRUE(Parse(false, {"--executor", "subprocess", "--jail", "--network", "none"}));
+}
+
+TEST(PolicyOptionsTest, EmptyValueIsAWrongCommandLine) {
+  for (const policy::Key& key : policy::Keys()) {
+    if (key.commands == policy::Commands::kNone || key.kind == policy::Kind::kSwitch) continue;
+    const std::string option(key.option.substr(key.option.rfind(',') + 1));
+    EXPECT_THROW((void)Parse(true, {option, ""}), CLI::ParseError) << option;
+  }
+}
+
+TEST(PolicyOptionsTest, ValueThatCannotBeReadIsAWrongCommandLine) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"--memory", "much"},
+                                                {"--env", "NO_EQUALS_SIGN"},
+                                                {"--env", "=value"},
+                                                {"--env", "A=1", "--env", "B"},
+                                                {"--mount", "/tmp"},
+                                                {"--mount", "/tmp:"},
+                                                {"--mount", "/tmp:/data:rx"}}) {
+    EXPECT_THROW((void)Parse(false, words), CLI::ParseError) << words.back();
+  }
 }
 
 }  // namespace

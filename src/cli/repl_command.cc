@@ -98,6 +98,7 @@ void DeclareReplOptions(CLI::App& command, ReplOptions* o) {
   CLI::Option* images = OptionalText(command, "--images", &o->images,
                                      "Save displayed pictures and pages in this directory (a private one)");
   CLI::Option* no_history = command.add_flag("--no-history", o->no_history, "Neither read nor keep what is typed");
+  images->check(EmptinessOf);
   command
       .add_flag("--json", o->json, "One JSON request a line on standard input, one answer a line on standard output")
       ->excludes(images)

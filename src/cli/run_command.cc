@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "cli/install_progress.h"
 #include "cli/output_sinks.h"
+#include "cli/progress_events.h"
 #include "cli/run_notes.h"
 #include "cli/storage_use.h"
 #include "engine/engine.h"
@@ -63,8 +64,18 @@ class Runner {
         plain_(out_, err_),
         run_id_(session::NewRunId()),
         ndjson_(out_, run_id_),
+        progress_events_(loop, ndjson_),
         stop_(loop) {
     run_.run.id = run_id_;
+  }
+
+  ParsedRun& run() { return run_; }
+
+  // For what is installed before the session begins.
+  InstallView View() {
+    if (run_.rendering != Rendering::kEvents) return {};
+    return {[this](std::string_view line) { progress_events_.Show(line); },
+            [this] { return progress_events_.Finish(); }};
   }
 
   async::Task<int> Run(Result<std::unique_ptr<engine::Engine>> engine) {
@@ -117,7 +128,10 @@ class Runner {
     session::SessionOptions options;
     options.guest = run_.spec;
     options.guest.checkpoint = CheckpointMode::kOff;
-    options.guest.progress = [this](const std::string& line) { progress_.Show(line); };
+    options.guest.progress = [this](const std::string& line) {
+      progress_.Show(line);
+      if (run_.rendering == Rendering::kEvents) progress_events_.Show(line);
+    };
     session::OutputShape shape;
     const bool keeps = !run_.run.out_dir.empty() || !run_.spec.policy.workdir.empty();
     const bool for_people = run_.summary || isatty(STDERR_FILENO) != 0;
@@ -131,6 +145,7 @@ class Runner {
     if (!stored) co_return std::unexpected(std::move(stored.error()));
     auto session = co_await session::Session::Open(loop_, executor, std::move(options), &run_.run, stop_.token());
     progress_.Clear();
+    co_await progress_events_.Finish();
     if (!session) co_return std::unexpected(std::move(session.error()));
     storage_.Attach(**session);
     auto submitted = (*session)->Submit(std::move(run_.run), sink, std::move(shape));
@@ -200,6 +215,7 @@ class Runner {
   PlainSink plain_;
   std::string run_id_;
   NdjsonSink ndjson_;
+  ProgressEvents progress_events_;
   run::StopSource stop_;
   StorageUse storage_;
   RunNotes notes_;
@@ -218,8 +234,9 @@ std::string_view ScriptOf(const RunOptions& options, const RunSpec& run) {
 }
 
 // The environment that the run is to use; the lease in it lasts as long as the run.
-Result<UsedEnvironment> PrepareEnvironment(async::Loop& loop, const RunOptions& options, ParsedRun* run) {
-  auto used = UseEnvironment(loop, options.packages, ScriptOf(options, run->run), &run->spec.policy);
+Result<UsedEnvironment> PrepareEnvironment(async::Loop& loop, const RunOptions& options, Runner& runner) {
+  ParsedRun& run = runner.run();
+  auto used = UseEnvironment(loop, options.packages, ScriptOf(options, run.run), &run.spec.policy, runner.View());
   // Nothing ran: an interpreter or environment that is missing is a refusal like any other.
   if (!used && used.error().code == ErrorCode::kNotFound) used.error().code = ErrorCode::kInvalid;
   return used;
@@ -229,30 +246,31 @@ Result<UsedEnvironment> PrepareEnvironment(async::Loop& loop, const RunOptions& 
 
 int RunCommand(const RunOptions& options) {
   async::Loop loop;
-  ParsedRun run;
   // Also a refused request is answered in the form that was asked for.
-  run.rendering = options.json ? Rendering::kJson : options.events ? Rendering::kEvents : Rendering::kPlain;
+  ParsedRun refused;
+  refused.rendering = options.json ? Rendering::kJson : options.events ? Rendering::kEvents : Rendering::kPlain;
   Result<std::unique_ptr<engine::Engine>> engine = nullptr;
   Result<UsedEnvironment> used = UsedEnvironment{};
   std::optional<installer::PackageService> packages;  // outlives the engine's executor
-  if (auto parsed = ParseRun(options)) {
-    run = std::move(*parsed);
-    used = PrepareEnvironment(loop, options, &run);
+  auto parsed = ParseRun(options);
+  Runner runner(loop, parsed ? std::move(*parsed) : std::move(refused));
+  if (parsed) {
+    used = PrepareEnvironment(loop, options, runner);
     if (used) {
+      const SessionSpec& spec = runner.run().spec;
       engine::EngineOptions engine_options{.opened = used->opened};
-      if (run.spec.executor == ExecutorKind::kSubprocess) {
+      if (spec.executor == ExecutorKind::kSubprocess) {
         packages.emplace(loop, installer::PackageService::Settings{.state_dir = {}, .of_the_user = true, .rules = {}});
         engine_options.opened.readable = packages->ready();
         engine_options.kernel_environments = &*packages;
       }
-      engine = engine::MakeEngine(loop, run.spec.executor, std::move(engine_options));
+      engine = engine::MakeEngine(loop, spec.executor, std::move(engine_options));
     } else {
       engine = std::unexpected(std::move(used.error()));
     }
   } else {
     engine = std::unexpected(std::move(parsed.error()));
   }
-  Runner runner(loop, std::move(run));
   auto main = [&]() -> async::Task<int> {
     const int exit_code = co_await runner.Run(std::move(engine));
     if (packages) co_await packages->Close();

@@ -109,8 +109,10 @@ void DeclareRunOptions(CLI::App& command, RunOptions* o) {
   DeclarePackageOptions(command, &o->packages);
   command.add_option("--file", o->files, "Copy a file in: SOURCE[:NAME] (repeatable)")
       ->allow_extra_args(false)
+      ->check(EmptinessOf)
       ->group(kInsideGroup);
   OptionalText(command, "--out", &o->out, "Copy files that the run made or changed to this directory")
+      ->check(EmptinessOf)
       ->group(kInsideGroup);
 
   const std::string output = "Output";
@@ -144,7 +146,6 @@ Result<ParsedRun> ParseRun(const RunOptions& options) {
   spec.as = RunAs::kProgram;
   spec.blocks.emplace_back();
   run.spec = std::move(parsed.spec);
-  if (options.out == "") return Err(ErrorCode::kInvalid, "--out: the directory has no name");
   spec.blocks.front().language = options.lang;
   spec.args = options.words;
   spec.args.insert(spec.args.end(), options.args.begin(), options.args.end());

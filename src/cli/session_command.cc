@@ -49,12 +49,6 @@ Error RefusalOf(const http::ClientResponse& response) {
   return {response.status == 404 ? ErrorCode::kNotFound : ErrorCode::kInvalid, words, 0};
 }
 
-// Also as the code in a jail or container names it: /workspace/x.
-std::string InWorkspace(const std::string& path) {
-  constexpr std::string_view kInside = "/workspace/";
-  return path.starts_with(kInside) ? path.substr(kInside.size()) : path;
-}
-
 class SessionClient {
  public:
   SessionClient(async::Loop& loop, http::Url url, const SessionOptions& options)
@@ -71,8 +65,8 @@ class SessionClient {
       case Action::kRemove: co_return co_await Quiet("DELETE", base, "");
       case Action::kCancel: co_return co_await Quiet("POST", base + "/runs/" + options_.run + "/cancel", "");
       case Action::kFiles: co_return co_await Files(base + "/files?path=" + Escape(options_.remote));
-      case Action::kGet: co_return co_await Get(base + "/files/" + Escape(InWorkspace(options_.remote)));
-      case Action::kPut: co_return co_await Put(base + "/files/" + Escape(InWorkspace(options_.remote)));
+      case Action::kGet: co_return co_await Get(base + "/files/" + FileTarget(options_.remote));
+      case Action::kPut: co_return co_await Put(base + "/files/" + FileTarget(options_.remote));
     }
     co_return 0;
   }
@@ -83,6 +77,14 @@ class SessionClient {
     std::string text = Escape(value);
     for (size_t at = 0; (at = text.find('/', at)) != std::string::npos;) text.replace(at, 1, "%2F");
     return text;
+  }
+
+  // Also as the code in a jail or container names it: /workspace/x, /tmp/x.
+  static std::string FileTarget(const std::string& path) {
+    for (const std::string base : {"/workspace", "/tmp"}) {
+      if (path.starts_with(base + "/")) return Escape(path.substr(base.size() + 1)) + "?base=" + EscapeAll(base);
+    }
+    return Escape(path);
   }
 
   static std::string Escape(const std::string& path) {

@@ -16,6 +16,7 @@ using namespace std::chrono_literals;
 
 // Init needs milliseconds; a jail with much memory on a busy machine takes longer to be taken down.
 constexpr auto kEndPatience = 5s;
+constexpr auto kTreePatience = 20s;  // a guest's processes may make others while they are killed
 constexpr auto kKillPatience = 1s;
 
 }  // namespace
@@ -28,7 +29,9 @@ InitProcess::InitProcess(async::Loop& loop, std::optional<os::Process> launcher,
       destroy_(std::move(destroy)) {}
 
 InitProcess::~InitProcess() {
-  if (control_.is_open()) Kill();
+  if (!control_.is_open()) return;
+  Kill();
+  if (is_root_of_tree_ && launcher_ && !os::WaitUntilEnded(launcher_->pidfd(), kKillPatience)) launcher_->Abandon();
 }
 
 Status InitProcess::Send(const jail::Request& request, std::span<const int> fds) {
@@ -77,8 +80,19 @@ void InitProcess::ReapLauncher() {
 
 bool InitProcess::ended() const { return !init_ || os::HasEnded(init_->pidfd()); }
 
+// The end of its socket makes the root kill all of its descendants, and then exit. A guest of the same user may have
+// stopped it.
+void InitProcess::MakeRootEndItsTree() {
+  if (control_.is_open()) (void)shutdown(control_.fd(), SHUT_RDWR);
+  if (launcher_) (void)launcher_->Signal(SIGCONT);
+}
+
 void InitProcess::Kill() {
   if (destroy_) destroy_();
+  if (is_root_of_tree_) {
+    MakeRootEndItsTree();
+    return;
+  }
   if (init_) (void)init_->Signal(SIGKILL);
   if (launcher_) (void)launcher_->Signal(SIGKILL);
 }
@@ -97,14 +111,16 @@ async::Task<void> InitProcess::End() {
   // Init exits when its socket closes, and in its pid namespace everything with it. A process that an application
   // forked may hold our end too.
   if (control_.is_open()) (void)shutdown(control_.fd(), SHUT_RDWR);
+  if (is_root_of_tree_) MakeRootEndItsTree();
   control_.Close();
   if (!init_ && !launcher_) co_return;
   os::Process& last = init_ ? *init_ : *launcher_;
-  const async::TimePoint deadline = async::Clock::now() + kEndPatience;
+  const async::TimePoint deadline = async::Clock::now() + (is_root_of_tree_ ? kTreePatience : kEndPatience);
   bool is_gone = co_await WaitForEnd(last, deadline);
-  // A cancellation cuts one wait short. Killed too early, an unconfined init leaves the processes of its tree behind.
+  // A cancellation cuts one wait short.
   if (!is_gone && async::Clock::now() < deadline) is_gone = co_await WaitForEnd(last, deadline);
-  if (!is_gone) {
+  // The root of an unconfined tree dies after its tree, never before: its death would set the rest of the tree free.
+  if (!is_gone && !is_root_of_tree_) {
     (void)last.Signal(SIGKILL);
     is_gone = co_await WaitForEnd(last, deadline + kKillPatience);
   }

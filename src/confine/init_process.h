@@ -46,19 +46,25 @@ class InitProcess {
   // Of the first process; -1: it is elsewhere, or gone.
   int pidfd() const { return init_ ? init_->pidfd() : launcher_ ? launcher_->pidfd() : -1; }
   bool ended() const;  // init is gone, and with it all others
-  void Kill();         // the hard way: from outside, and no report follows
+  // The launcher is ready, and the root of an unconfined tree.
+  void BecomeRootOfTree() { is_root_of_tree_ = launcher_.has_value(); }
+  // The hard way: from outside, and no report follows. The root of an unconfined tree is made to end its tree instead:
+  // without it the kernel would give the processes of the tree to the system.
+  void Kill();
 
   // Closes the socket and waits until the last process is gone, for some seconds: one that the kernel does not let die
-  // is left behind.
+  // is left behind, in an unconfined tree with its root, which goes on killing.
   async::Task<void> End();
 
  private:
   async::Task<bool> WaitForEnd(const os::Process& process, async::TimePoint deadline);
+  void MakeRootEndItsTree();
 
   async::Loop* loop_;
   std::optional<os::Process> launcher_;  // unconfined it is init itself; a maker's jails have none
   async::Descriptor control_;
   std::optional<os::Process> init_;
+  bool is_root_of_tree_ = false;
   std::function<void()> destroy_;
 };
 

@@ -22,6 +22,7 @@ Jail Jail::Adopt(async::Loop& loop, UniqueFd control, std::function<void()> dest
 async::Task<Result<Jail::Ready>> Jail::WaitReady() {
   auto told = co_await init_.WaitBuilt(has_init_);
   if (!told) co_return std::unexpected(std::move(told.error()));
+  if (!has_init_) init_.BecomeRootOfTree();
   Ready ready;
   if (!told->fds.empty()) {
     ready.workspace = std::move(told->fds.front());

@@ -58,6 +58,30 @@ std::vector<std::string> TextsOf(const std::vector<environment::Requirement>& pa
   return texts;
 }
 
+// The store lies on a disk: it is read, and left directories are removed, on a thread of the pool.
+async::Task<Result<std::optional<Ready>>> FindReady(async::BlockingPool& pool, const environment::Store& store,
+                                                    std::string key) {
+  auto find = [&]() -> Result<std::optional<Ready>> { return store.Find(key); };
+  auto found = co_await pool.Run(find);
+  co_return found;
+}
+
+async::Task<Result<std::optional<std::string>>> FindLock(async::BlockingPool& pool, const environment::Store& store,
+                                                         std::string key) {
+  auto find = [&]() -> Result<std::optional<std::string>> { return store.FindLock(key, kLockAge); };
+  auto found = co_await pool.Run(find);
+  co_return found;
+}
+
+// A build may leave tens of thousands of files.
+async::Task<void> Discard(async::BlockingPool& pool, const environment::Store::Staging& staging) {
+  auto remove = [&]() -> Status {
+    environment::RemoveReadOnlyTree(staging.path);
+    return {};
+  };
+  (void)co_await pool.Run(remove);
+}
+
 }  // namespace
 
 std::string NamesOf(const std::vector<environment::Requirement>& packages) {
@@ -211,7 +235,11 @@ async::Task<Result<Json>> Builder::InstallInStaging(const char* operation, const
     Request request{python, {}, {}, {}, ""};
     auto fetched = co_await ResolveInStaging(request, lock, {}, BuiltOf(lock), progress, stop);
     if (!fetched) co_return std::unexpected(std::move(fetched.error()));
-    environment::EmptyReadOnlyTree(staging.path);
+    auto empty = [&]() -> Status {
+      environment::EmptyReadOnlyTree(staging.path);
+      return {};
+    };
+    CO_TRY_VOID(co_await pool_.Run(empty));
   }
 }
 
@@ -221,7 +249,10 @@ async::Task<Result<Ready>> Builder::Install(const BasePython& python, const std:
   CO_TRY(const auto staging, store_.MakeStaging());
   const environment::StagingGuard guard(staging);
   auto answer = co_await InstallInStaging("install", python, lock, staging, progress, stop);
-  if (!answer) co_return std::unexpected(std::move(answer.error()));
+  if (!answer) {
+    co_await Discard(pool_, staging);
+    co_return std::unexpected(std::move(answer.error()));
+  }
   environment::Manifest manifest;
   manifest.key = ContentKey(python, lock);
   manifest.python = python.executable;
@@ -235,8 +266,9 @@ async::Task<Result<Ready>> Builder::Install(const BasePython& python, const std:
   }
   auto publish = [&] { return store_.Publish(staging, manifest); };
   auto published = co_await pool_.Run(publish);
+  co_await Discard(pool_, staging);
   if (!published) co_return std::unexpected(std::move(published.error()));
-  auto ready = store_.Find(manifest.key);
+  CO_TRY(std::optional<Ready> ready, co_await FindReady(pool_, store_, manifest.key));
   if (!ready) co_return Err(ErrorCode::kInternal, "the environment '{}' is gone after it was published", manifest.key);
   co_return std::move(*ready);
 }
@@ -244,10 +276,12 @@ async::Task<Result<Ready>> Builder::Install(const BasePython& python, const std:
 async::Task<Result<Ready>> Builder::BuildLock(BasePython python, std::string lock, std::vector<std::string> requested,
                                               Progress progress, run::StopToken stop) {
   const std::string key = ContentKey(python, lock);
-  if (auto ready = store_.Find(key)) co_return std::move(*ready);
+  CO_TRY(std::optional<Ready> ready, co_await FindReady(pool_, store_, key));
+  if (ready) co_return std::move(*ready);
   auto held = co_await Lock("build-" + key, stop);
   if (!held) co_return std::unexpected(std::move(held.error()));
-  if (auto ready = store_.Find(key)) co_return std::move(*ready);
+  CO_TRY(ready, co_await FindReady(pool_, store_, key));
+  if (ready) co_return std::move(*ready);
   auto installed = co_await Install(python, lock, std::move(requested), progress, stop);
   co_return installed;
 }
@@ -258,10 +292,17 @@ async::Task<Result<Builder::BuiltLayer>> Builder::BuildLayer(BasePython python, 
   CO_TRY(const auto staging, store_.MakeStaging());
   const environment::StagingGuard guard(staging);
   auto answer = co_await InstallInStaging("layer", python, lock, staging, progress, stop);
-  if (!answer) co_return std::unexpected(std::move(answer.error()));
+  if (!answer) {
+    co_await Discard(pool_, staging);
+    co_return std::unexpected(std::move(answer.error()));
+  }
   BuiltLayer built;
   built.bytes = answer->value("bytes", uint64_t{0});
-  CO_TRY(built.directory, store_.PublishLayer(staging, layer, number));
+  auto publish = [&] { return store_.PublishLayer(staging, layer, number); };
+  auto published = co_await pool_.Run(publish);
+  co_await Discard(pool_, staging);
+  if (!published) co_return std::unexpected(std::move(published.error()));
+  built.directory = std::move(*published);
   co_return built;
 }
 
@@ -296,17 +337,27 @@ async::Task<Result<Ready>> Builder::BuildAt(Request request, Progress progress, 
   const std::string key = RequestKey(request);
   const std::string context = "cannot make an environment with " + NamesOf(request.packages);
   const bool refresh = refresh_ && chain.empty();
-  auto known = refresh ? std::nullopt : store_.FindLock(key, kLockAge);
+  std::optional<std::string> known;
+  if (!refresh) {
+    CO_TRY(known, co_await FindLock(pool_, store_, key));
+  }
   if (!known) {
     co_await TrimCache();
-    store_.Sweep();
+    auto sweep = [&]() -> Status {
+      store_.Sweep();
+      return {};
+    };
+    CO_TRY_VOID(co_await pool_.Run(sweep));
     auto held = co_await Lock("request-" + key, stop);
     if (!held) co_return std::unexpected(std::move(held.error()).WithContext(context));
-    if (!refresh) known = store_.FindLock(key, kLockAge);
+    if (!refresh) {
+      CO_TRY(known, co_await FindLock(pool_, store_, key));
+    }
     if (!known) {
       auto lock = co_await ResolveWithSources(request, {}, progress, stop, std::move(chain));
       if (!lock) co_return std::unexpected(std::move(lock.error()).WithContext(context));
-      CO_TRY_VOID(store_.KeepLock(key, *lock));
+      auto keep = [&] { return store_.KeepLock(key, *lock); };
+      CO_TRY_VOID(co_await pool_.Run(keep));
       known = std::move(*lock);
     }
   }

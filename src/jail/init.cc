@@ -68,14 +68,20 @@ class Init {
   }
 
  private:
-  // The supervisor is gone or wants nothing more. In a pid namespace the kernel kills the rest with us.
+  // The supervisor is gone or wants nothing more. In a pid namespace the kernel kills the rest with us. Unconfined,
+  // init is the last to die: what it left behind would go on as the system's.
   [[noreturn]] void End() {
-    if (unconfined_) KillDescendants(&watchdog_);
+    if (unconfined_) EndRest();
     _exit(0);
   }
 
   void KillAll() {
     if (unconfined_) {
+      // The kernel signals a group at once, so that no fork of its members escapes. Not yet reaped, the program keeps
+      // the group's number its own.
+      for (const Program& program : programs_) {
+        if (program.pid > 0) (void)kill(-program.pid, SIGKILL);
+      }
       KillDescendants(&watchdog_);
     } else {
       (void)kill(-1, SIGKILL);
@@ -306,17 +312,27 @@ class Init {
   // All writers of the guest's pipes are dead when this returns, so the supervisor can read them to their end.
   void EndRest() {
     KillAll();
+    constexpr long kFirstPauseNs = 500'000, kLongestPauseNs = 50'000'000;
+    long pause_ns = kFirstPauseNs;
     for (;;) {
       rusage usage = {};
-      // Without a pid namespace a process may slip through; then there is no child to wait for yet.
+      // Without a pid namespace a process may slip through: a look at /proc takes a while, and what was made meanwhile
+      // may be missing in it. But whatever lives has come to us as an orphan, or hangs on one that has: as long as
+      // there are descendants, there are children.
       pid_t pid = wait4(-1, nullptr, unconfined_ ? __WALL | WNOHANG : __WALL, &usage);
       if (pid < 0 && errno == EINTR) continue;
       if (pid < 0) return;
       if (pid == 0) {
         KillAll();
-        timespec pause = {0, 500'000};
+        // One that the kernel does not let die can take long.
+        timespec pause = {0, pause_ns};
         nanosleep(&pause, nullptr);
+        pause_ns = pause_ns * 2 < kLongestPauseNs ? pause_ns * 2 : kLongestPauseNs;
         continue;
+      }
+      pause_ns = kFirstPauseNs;
+      for (Program& program : programs_) {
+        if (program.pid == pid) program.pid = 0;
       }
       Account(usage);
     }

@@ -5,6 +5,7 @@
 #include <sys/statfs.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -133,6 +134,35 @@ void Watchdog::Reset(bool counts_from_now) {
 
 bool Watchdog::enabled() const { return limits_.memory_bytes != 0 || limits_.cpu_ns != 0 || limits_.processes != 0; }
 
+Watchdog::Seen* Watchdog::Find(pid_t pid) {
+  Seen* end = seen_ + count_;
+  Seen* found =
+      std::lower_bound(seen_, end, pid, [](const Seen& process, pid_t wanted) { return process.pid < wanted; });
+  return found != end && found->pid == pid ? found : nullptr;
+}
+
+// Each process is asked once: from it up to an ancestor whose kin is known, and down again with the answer.
+void Watchdog::KeepDescendants() {
+  for (int i = 0; i < count_; ++i) {
+    Kin answer = Kin::kStranger;
+    for (Seen* at = &seen_[i]; at != nullptr; at = Find(at->parent)) {
+      if (at->kin != Kin::kUnknown) {
+        // A number that passed on during the look can close a circle.
+        if (at->kin == Kin::kDescendant) answer = Kin::kDescendant;
+        break;
+      }
+      at->kin = Kin::kLooking;
+      if (at->parent != own_pid_) continue;
+      answer = Kin::kDescendant;
+      break;
+    }
+    for (Seen* at = &seen_[i]; at != nullptr && at->kin == Kin::kLooking; at = Find(at->parent)) at->kin = answer;
+  }
+  count_ = static_cast<int>(
+      std::remove_if(seen_, seen_ + count_, [](const Seen& process) { return process.kin != Kin::kDescendant; }) -
+      seen_);
+}
+
 void Watchdog::Scan(uint64_t reaped_cpu_ns) {
   static Seen before[kMaxWatched];
   int before_count = count_;
@@ -159,40 +189,21 @@ void Watchdog::Scan(uint64_t reaped_cpu_ns) {
                       times.children_ticks * ns_per_tick,
                       times.threads,
                       0,
-                      !descendants_only_,
-                      times.zombie};
+                      times.zombie,
+                      Kin::kUnknown};
       seen_[count_++] = process;
     }
   }
   close(proc);
-
-  if (descendants_only_) {
-    // Parents may come after their children in the listing: repeat until nothing changes.
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (int i = 0; i < count_; ++i) {
-        if (seen_[i].in_tree) continue;
-        bool in = seen_[i].parent == own_pid_;
-        for (int j = 0; j < count_ && !in; ++j) in = seen_[j].in_tree && seen_[j].pid == seen_[i].parent;
-        if (in) seen_[i].in_tree = changed = true;
-      }
-    }
-    int kept = 0;
-    for (int i = 0; i < count_; ++i) {
-      if (seen_[i].in_tree) seen_[kept++] = seen_[i];
-    }
-    count_ = kept;
-  }
+  std::sort(seen_, seen_ + count_, [](const Seen& a, const Seen& b) { return a.pid < b.pid; });
+  if (descendants_only_) KeepDescendants();
 
   // What a process used is added to the process that waits for it: a parent's children time, or what init reaped. What
   // went nowhere (its parent ignores SIGCHLD) is remembered, so that it counts too.
   uint64_t vanished = 0, arrived = reaped_cpu_ns - reaped_before_;
   reaped_before_ = reaped_cpu_ns;
   for (int i = 0; i < before_count; ++i) {
-    Seen* now = nullptr;
-    for (int j = 0; j < count_ && now == nullptr; ++j) {
-      if (seen_[j].pid == before[i].pid) now = &seen_[j];
-    }
+    Seen* now = Find(before[i].pid);
     if (now != nullptr) now->watches = before[i].watches;
     if (now == nullptr) {
       vanished += before[i].cpu_ns + before[i].children_ns;
@@ -315,10 +326,7 @@ void KillDescendants(Watchdog* watchdog) {
       char stat[1024];
       Times times;
       bool ours = ReadProc(pids[i], "stat", stat, sizeof stat) > 0 && ParseStat(stat, &times);
-      if (ours && times.parent != getpid()) {
-        ours = false;
-        for (int j = 0; j < n && !ours; ++j) ours = pids[j] == times.parent;
-      }
+      if (ours && times.parent != getpid()) ours = std::binary_search(pids, pids + n, times.parent);
       if (ours) (void)sys::PidfdSendSignal(pidfd, SIGKILL);
       close(pidfd);
     }

@@ -11,7 +11,8 @@
 
 namespace cella::jail {
 
-inline constexpr int kMaxWatched = 4096;
+// Unconfined, all processes of the machine are looked at.
+inline constexpr int kMaxWatched = 16384;
 
 class Watchdog {
  public:
@@ -29,10 +30,12 @@ class Watchdog {
 
   uint64_t peak_memory() const { return peak_memory_; }
 
-  // The living, by a new look; unconfined only: a number may have passed on since, so verify with a pidfd.
+  // The living, by a new look, in the order of their numbers; unconfined only: a number may have passed on since, so
+  // verify with a pidfd.
   int FindTree(pid_t* pids, int capacity);
 
  private:
+  enum class Kin : uint8_t { kUnknown, kLooking, kDescendant, kStranger };
   struct Seen {
     pid_t pid;
     pid_t parent;
@@ -40,9 +43,11 @@ class Watchdog {
     uint64_t children_ns;  // of those that it waited for
     uint64_t threads;
     uint64_t watches;  // that its epoll instances may hold
-    bool in_tree;
     bool zombie;
+    Kin kin;
   };
+  Seen* Find(pid_t pid);
+  void KeepDescendants();
   void Scan(uint64_t reaped_cpu_ns);
   void CountSomeWatches();
   uint64_t SumMemory(bool exact) const;
@@ -56,10 +61,10 @@ class Watchdog {
   uint64_t reaped_before_ = 0;
   int count_ = 0;
   pid_t last_counted_ = 0;  // by CountSomeWatches
-  Seen seen_[kMaxWatched];
+  Seen seen_[kMaxWatched];  // by pid
 };
 
-// pid namespaces apart: kills every descendant of the caller until none is left, in bounded time.
+// Without a pid namespace: kills every descendant of the caller until a look finds none, in bounded time. Reaps none.
 void KillDescendants(Watchdog* watchdog);
 
 }  // namespace cella::jail

@@ -68,6 +68,17 @@ Result<Directory> Directory::Duplicate() const {
   return Directory(std::move(copy), identity_);
 }
 
+Result<Directory> Directory::OpenMountBeside(const char* name) const {
+  ScopedFsIdentity identity(identity_);
+  open_how how = {};
+  how.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  const std::string path = std::string("../") + name;
+  UniqueFd fd(Openat2(fd_.get(), path.c_str(), how));
+  if (!fd) return SysErr(errno, "open '/{}' of the guest", name);
+  return Directory(std::move(fd), identity_);
+}
+
 Result<UniqueFd> Directory::CreateFile(const std::string& path, IfExists if_exists, mode_t mode) const {
   ScopedFsIdentity identity(identity_);
   TRY(UniqueFd parent, MakeParents(fd_.get(), path));

@@ -72,6 +72,9 @@ class Directory {
   int fd() const { return fd_.get(); }
   // The same directory under another descriptor.
   Result<Directory> Duplicate() const;
+  // The mount `name` beside the one that this directory is the root of: in a jail, /tmp beside /workspace. Only for a
+  // directory that is such a root; of another, it is what lies beside it.
+  Result<Directory> OpenMountBeside(const char* name) const;
 
   enum class IfExists { kReplace, kRefuse };
   // Creates a regular file and the directories above it; for writing.

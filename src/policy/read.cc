@@ -122,6 +122,7 @@ Read<Mount> ParseMount(std::string_view text) {
     return Bad(fmt::format("'{}' is not SOURCE:TARGET[:ro|rw]", Shown(text)));
   }
   const size_t end = second == std::string_view::npos ? text.size() : second;
+  if (end == first + 1) return Bad(fmt::format("the target of '{}' is empty", Shown(text)));
   return Mount{std::string(text.substr(0, first)), std::string(text.substr(first + 1, end - first - 1)), *mode};
 }
 

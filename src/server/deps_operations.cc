@@ -1,10 +1,13 @@
 // The packages of a session: what it was given besides its Python's own.
+#include <deque>
 #include <nlohmann/json.hpp>
 
+#include "async/task_group.h"
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
 #include "server/json_input.h"
 #include "server/operations.h"
+#include "server/run_stream.h"
 
 namespace cella::server {
 namespace {
@@ -72,6 +75,67 @@ async::Task<std::shared_ptr<HostedSession>> Unlock(Hub& hub, Call& call, bool co
   co_return *session;
 }
 
+// Lines of the installer on their way to a client, at its pace. A client that is slow misses the oldest of them.
+class ProgressStream {
+ public:
+  ProgressStream(async::Loop& loop, http::Exchange& exchange) : exchange_(exchange), writer_(loop) {}
+
+  void Show(std::string_view line) {
+    constexpr size_t kMostWaiting = 100;
+    if (lines_.size() == kMostWaiting) lines_.pop_front();
+    lines_.push_back(ToText({{"type", "progress"}, {"text", line}}) + "\n");
+    if (!std::exchange(writing_, true)) writer_.Add(Write());
+  }
+
+  async::Task<void> Finish(const Json& last) {
+    lines_.push_back(ToText(last) + "\n");
+    if (!std::exchange(writing_, true)) writer_.Add(Write());
+    co_await writer_.Join();
+    if (!gone_) (void)co_await exchange_.End();
+  }
+
+ private:
+  async::Task<void> Write() {
+    while (!gone_ && !lines_.empty()) {
+      const std::string line = std::move(lines_.front());
+      lines_.pop_front();
+      auto written = co_await exchange_.Write(line);
+      gone_ = !written;
+    }
+    lines_.clear();
+    writing_ = false;
+  }
+
+  http::Exchange& exchange_;
+  std::deque<std::string> lines_;
+  bool writing_ = false;
+  bool gone_ = false;
+  async::TaskGroup writer_;
+};
+
+using ChangeFunction = std::function<async::Task<Result<installer::DepsChange>>(installer::Progress progress)>;
+
+// One answer, or, where the client takes NDJSON, the progress and then a line that has the same.
+async::Task<void> AnswerChange(Hub& hub, Call& call, const ChangeFunction& make_change) {
+  if (WantedFormat(call.exchange.request()) != StreamFormat::kNdjson) {
+    auto change = co_await make_change(nullptr);
+    if (!change) co_return co_await Refuse(call.exchange, Failed(change.error()));
+    co_return co_await AnswerJson(call.exchange, 200, ToJson(*change));
+  }
+  auto begun = co_await call.exchange.Begin(200, {{"Content-Type", "application/x-ndjson"}});
+  if (!begun) co_return;
+  ProgressStream stream(hub.loop, call.exchange);
+  auto change = co_await make_change([&](std::string_view line) { stream.Show(line); });
+  Json last = {{"type", "finished"}};
+  if (change) {
+    last.update(ToJson(*change));
+  } else {
+    const ApiError error = Failed(change.error());
+    last["error"] = {{"status", error.status}, {"code", error.code}, {"message", error.message}, {"hint", error.hint}};
+  }
+  co_await stream.Finish(last);
+}
+
 async::Task<void> AddDeps(Hub& hub, Call& call) {
   auto body = co_await ReadJsonBody(hub.work, call.exchange, kMaxBody);
   if (!body) co_return;
@@ -92,9 +156,10 @@ async::Task<void> AddDeps(Hub& hub, Call& call) {
   installer::SessionPackages& packages = session->packages();
   const auto permit = packages.TakePermit();
   if (!permit) co_return co_await Refuse(call.exchange, Failed(permit.error()));
-  auto change = co_await packages.layer()->Add(std::move(specs), nullptr, packages.stop());
-  if (!change) co_return co_await Refuse(call.exchange, Failed(change.error()));
-  co_await AnswerJson(call.exchange, 200, ToJson(*change));
+  const ChangeFunction add = [&](installer::Progress progress) {
+    return packages.layer()->Add(std::move(specs), std::move(progress), packages.stop());
+  };
+  co_await AnswerChange(hub, call, add);
 }
 
 async::Task<void> SyncDeps(Hub& hub, Call& call) {
@@ -103,9 +168,10 @@ async::Task<void> SyncDeps(Hub& hub, Call& call) {
   installer::SessionPackages& packages = session->packages();
   const auto permit = packages.TakePermit();
   if (!permit) co_return co_await Refuse(call.exchange, Failed(permit.error()));
-  auto change = co_await packages.layer()->Sync(nullptr, packages.stop());
-  if (!change) co_return co_await Refuse(call.exchange, Failed(change.error()));
-  co_await AnswerJson(call.exchange, 200, ToJson(*change));
+  const ChangeFunction sync = [&](installer::Progress progress) {
+    return packages.layer()->Sync(std::move(progress), packages.stop());
+  };
+  co_await AnswerChange(hub, call, sync);
 }
 
 async::Task<void> RemoveDep(Hub& hub, Call& call) {

@@ -15,15 +15,36 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kChunk = size_t{64} << 10;
 
-// The session's files under a descriptor of our own, so that a session that ends meanwhile takes nothing away.
-Answer<workspace::WorkspaceFiles> FilesOf(const Hub& hub, const Call& call) {
+constexpr std::string_view kWorkspace = "/workspace";
+constexpr std::string_view kTemporary = "/tmp";
+
+bool IsBelow(std::string_view path, std::string_view place) {
+  return path.starts_with(place) && (path.size() == place.size() || path[place.size()] == '/');
+}
+
+// A directory that the guest writes to, under a descriptor of our own, so that a session that ends meanwhile takes
+// nothing away; and a path in it.
+struct Place {
+  workspace::WorkspaceFiles files;
+  std::string path;
+  std::string shown;  // for the client: relative to the workspace, or absolute
+};
+
+// Paths are relative to the workspace, or as the code in a jail or container has them: /workspace/x, /tmp/x.
+Answer<Place> PlaceOf(const Hub& hub, const Call& call, std::string path) {
   auto session = hub.sessions.Find(call.parameters[0], call.client);
   if (!session) return std::unexpected(std::move(session.error()));
-  const os::Directory* workspace = (*session)->engine().workspace();
+  const session::Session& engine = (*session)->engine();
+  const os::Directory* workspace = engine.workspace();
   if (workspace == nullptr) return Conflict("this session has no files");
-  auto own = workspace->Duplicate();
+  // Only in a jail is the workspace a mount beside /tmp; elsewhere /tmp is the host's.
+  const bool in_temporary = IsBelow(path, kTemporary) && engine.isolation().executor == "sandbox";
+  auto own = in_temporary ? workspace->OpenMountBeside("tmp") : workspace->Duplicate();
   if (!own) return Refused(own.error());
-  return workspace::WorkspaceFiles(std::move(*own));
+  const std::string_view place = in_temporary ? kTemporary : kWorkspace;
+  if (IsBelow(path, place)) path.erase(0, std::min(place.size() + 1, path.size()));
+  std::string shown = in_temporary ? fmt::format("{}/{}", place, path) : path;
+  return Place{workspace::WorkspaceFiles(std::move(*own), place), std::move(path), std::move(shown)};
 }
 
 Json Describe(const workspace::FileEntry& entry) {
@@ -32,23 +53,21 @@ Json Describe(const workspace::FileEntry& entry) {
   return json;
 }
 
-// Also as the code in a jail or container names it: /workspace/x.
-std::string InWorkspace(std::string path) {
-  constexpr std::string_view kInside = "/workspace";
-  if (path == kInside) return {};
-  if (path.starts_with(kInside) && path[kInside.size()] == '/') path.erase(0, kInside.size() + 1);
-  return path;
+// Of the request's path, below its `base`: a path in a target cannot be absolute.
+Answer<Place> PlaceOf(const Hub& hub, const Call& call) {
+  std::string path = call.exchange.request().target().Rest(call.rest);
+  const std::string_view base = call.exchange.request().parameter("base").value_or(kWorkspace);
+  if (base != kWorkspace && base != kTemporary) return Invalid("base: /workspace or /tmp is expected");
+  return PlaceOf(hub, call, fmt::format("{}/{}", base, path));
 }
 
-std::string PathOf(const Call& call) { return InWorkspace(call.exchange.request().target().Rest(call.rest)); }
-
-std::string PathParameter(const Call& call) {
-  return InWorkspace(std::string(call.exchange.request().parameter("path").value_or("")));
+Answer<Place> PlaceOfParameter(const Hub& hub, const Call& call) {
+  return PlaceOf(hub, call, std::string(call.exchange.request().parameter("path").value_or("")));
 }
 
 async::Task<void> List(Hub& hub, Call& call) {
-  auto files = FilesOf(hub, call);
-  if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
+  auto place = PlaceOfParameter(hub, call);
+  if (!place) co_return co_await Refuse(call.exchange, std::move(place.error()));
   const http::Request& request = call.exchange.request();
   size_t limit = 1000;
   if (auto text = request.parameter("limit")) {
@@ -57,8 +76,8 @@ async::Task<void> List(Hub& hub, Call& call) {
       co_return co_await Refuse(call.exchange, Invalid("limit: a whole number is expected").error());
     }
   }
-  auto page = files->List(PathParameter(call), std::string(request.parameter("after").value_or("")),
-                          std::max<size_t>(limit, 1));
+  auto page =
+      place->files.List(place->path, std::string(request.parameter("after").value_or("")), std::max<size_t>(limit, 1));
   if (!page) co_return co_await Refuse(call.exchange, ToApiError(page.error()));
   Json entries = Json::array();
   for (const workspace::FileEntry& entry : page->entries) entries.push_back(Describe(entry));
@@ -91,9 +110,9 @@ bool SetRange(std::string_view header, workspace::Download* file, bool* beyond) 
 }
 
 async::Task<void> Download(Hub& hub, Call& call) {
-  auto files = FilesOf(hub, call);
-  if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
-  auto file = files->StartDownload(PathOf(call));
+  auto place = PlaceOf(hub, call);
+  if (!place) co_return co_await Refuse(call.exchange, std::move(place.error()));
+  auto file = place->files.StartDownload(place->path);
   if (!file) co_return co_await Refuse(call.exchange, ToApiError(file.error()));
   bool beyond = false;
   const bool ranged = SetRange(call.exchange.request().header("Range").value_or(""), &*file, &beyond);
@@ -145,13 +164,13 @@ class BodyAllowance {
 };
 
 async::Task<void> Upload(Hub& hub, Call& call) {
-  auto files = FilesOf(hub, call);
-  if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
+  auto place = PlaceOf(hub, call);
+  if (!place) co_return co_await Refuse(call.exchange, std::move(place.error()));
   BodyAllowance allowance(hub, call);
   if (allowance.too_large()) co_return co_await Refuse(call.exchange, allowance.Error());
   workspace::WorkspaceFiles::UploadOptions options;
   options.announced = call.exchange.request().content_length();
-  auto upload = files->StartUpload(PathOf(call), options);
+  auto upload = place->files.StartUpload(place->path, options);
   if (!upload) co_return co_await Refuse(call.exchange, ToApiError(upload.error()));
   for (;;) {
     auto part = co_await call.exchange.ReadSome();
@@ -163,23 +182,23 @@ async::Task<void> Upload(Hub& hub, Call& call) {
   }
   auto kept = upload->Commit();
   if (!kept) co_return co_await Refuse(call.exchange, ToApiError(kept.error()));
-  co_await AnswerJson(call.exchange, 201, {{"path", PathOf(call)}, {"size", upload->bytes()}});
+  co_await AnswerJson(call.exchange, 201, {{"path", place->shown}, {"size", upload->bytes()}});
 }
 
 async::Task<void> Remove(Hub& hub, Call& call) {
-  auto files = FilesOf(hub, call);
-  if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
+  auto place = PlaceOf(hub, call);
+  if (!place) co_return co_await Refuse(call.exchange, std::move(place.error()));
   const bool recursive = call.exchange.request().parameter("recursive").value_or("") == "true";
-  auto removed = co_await files->Remove(
-      PathOf(call), recursive ? workspace::WorkspaceFiles::Recursive::kYes : workspace::WorkspaceFiles::Recursive::kNo);
+  auto removed = co_await place->files.Remove(
+      place->path, recursive ? workspace::WorkspaceFiles::Recursive::kYes : workspace::WorkspaceFiles::Recursive::kNo);
   if (!removed) co_return co_await Refuse(call.exchange, ToApiError(removed.error()));
   (void)co_await call.exchange.Send(204, {}, "");
 }
 
 async::Task<void> ArchiveDown(Hub& hub, Call& call) {
-  auto files = FilesOf(hub, call);
-  if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
-  auto archive = workspace::ArchiveOut::Start(files->directory(), PathParameter(call), {});
+  auto place = PlaceOfParameter(hub, call);
+  if (!place) co_return co_await Refuse(call.exchange, std::move(place.error()));
+  auto archive = workspace::ArchiveOut::Start(place->files.directory(), place->path, {});
   if (!archive) co_return co_await Refuse(call.exchange, ToApiError(archive.error()));
   auto begun = co_await call.exchange.Begin(
       200, {{"Content-Type", "application/x-tar"}, {"Content-Disposition", "attachment; filename=\"workspace.tar\""}});
@@ -199,13 +218,13 @@ async::Task<void> ArchiveDown(Hub& hub, Call& call) {
 }
 
 async::Task<void> ArchiveUp(Hub& hub, Call& call) {
-  auto files = FilesOf(hub, call);
-  if (!files) co_return co_await Refuse(call.exchange, std::move(files.error()));
+  auto place = PlaceOfParameter(hub, call);
+  if (!place) co_return co_await Refuse(call.exchange, std::move(place.error()));
   BodyAllowance allowance(hub, call);
   if (allowance.too_large()) co_return co_await Refuse(call.exchange, allowance.Error());
   workspace::ArchiveIn::Options options;
-  options.into = PathParameter(call);
-  auto archive = workspace::ArchiveIn::Start(files->directory(), std::move(options));
+  options.into = place->path;
+  auto archive = workspace::ArchiveIn::Start(place->files.directory(), std::move(options));
   if (!archive) co_return co_await Refuse(call.exchange, ToApiError(archive.error()));
   for (;;) {
     auto part = co_await call.exchange.ReadSome();

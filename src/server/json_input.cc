@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "server/answer.h"
+#include "server/value_order.h"
 
 namespace cella::server {
 namespace {
@@ -22,6 +23,7 @@ Answer<json> ParseJsonObject(std::string_view body) {
   auto parsed = ReadJson(body, {.bytes = body.size(), .depth = kMaxDepth, .nodes = kMaxNodes, .unique_keys = true});
   if (!parsed) return Invalid("the body: " + parsed.error().message);
   if (!parsed->is_object()) return Invalid("the body is not a JSON object");
+  KeepOrderOfVariables(body, &*parsed);
   return std::move(*parsed);
 }
 

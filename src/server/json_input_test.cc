@@ -31,6 +31,23 @@ TEST(JsonInputTest, RejectsWhatIsSlowToRead) {
   }
 }
 
+TEST(JsonInputTest, KeepsTheOrderOfKeysInVariables) {
+  auto parsed = ParseJsonObject(R"({"code": "1", "blocks": [{"variables": {"x": {"b": 1, "a": 2}}}], "variables": {
+    "nested": {"z": [1, -2, 3.10, {"y": null, "b": true}, [], {}], "a\"\u00e4": "t\n", "c": {}},
+    "list": [[{"b": 1, "a": 123456789012345678901234567890}]], "text": "t", "number": 1,
+    "bytes": {"$bytes": "eA=="}, "json": {"$json": "{}"}}})");
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_EQ(
+      (*parsed)["variables"],
+      nlohmann::json({{"nested", {{"$json", R"({"z":[1,-2,3.10,{"y":null,"b":true},[],{}],"a\"ä":"t\n","c":{}})"}}},
+                      {"list", {{"$json", R"([[{"b":1,"a":123456789012345678901234567890}]])"}}},
+                      {"text", "t"},
+                      {"number", 1},
+                      {"bytes", {{"$bytes", "eA=="}}},
+                      {"json", {{"$json", "{}"}}}}));
+  EXPECT_EQ((*parsed)["blocks"][0]["variables"]["x"].dump(), R"({"a":2,"b":1})");
+}
+
 TEST(JsonInputTest, LargeBodyIsReadOnThePool) {
   async::Loop loop;
   async::BlockingPool pool(loop, {.threads = 1, .queue = 1});

@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "async/caught.h"
+#include "base/base64.h"
 #include "calls/arguments.h"
 #include "os/beneath.h"
 #include "os/io.h"
 #include "os/pending_file.h"
-#include "storage/base64.h"
 #include "storage/json.h"
 #include "storage/names.h"
 

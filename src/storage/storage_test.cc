@@ -13,7 +13,6 @@
 
 #include "base/sha256.h"
 #include "os/io.h"
-#include "storage/base64.h"
 #include "storage/file_storage.h"
 #include "storage/names.h"
 #include "storage/service.h"
@@ -60,22 +59,6 @@ class StorageTest : public ::testing::Test {
   store::TestDirectory directory_;
   const std::string path_ = directory_.File("data");
 };
-
-TEST(Base64Test, RoundTripsEveryLength) {
-  std::string bytes;
-  for (int i = 0; i < 300; ++i) {
-    EXPECT_EQ(DecodeBase64Strictly(EncodeBase64(bytes)), bytes) << i;
-    bytes += static_cast<char>(i * 7);
-  }
-  EXPECT_EQ(EncodeBase64("foobar"), "Zm9vYmFy");
-  EXPECT_EQ(EncodeBase64("foob"), "Zm9vYg==");
-}
-
-TEST(Base64Test, RefusesWhatIsNone) {
-  for (const char* text : {"a", "Zm9vYg=", "Zm9v\n", "Zm 9", "====", "Z===", "Zm9vYh==", "Zg==Zg=="}) {
-    EXPECT_EQ(DecodeBase64Strictly(text), std::nullopt) << text;
-  }
-}
 
 TEST(NamesTest, RefusesBadNamesOfArtifacts) {
   const std::string nul("a\0b", 3);

@@ -20,8 +20,10 @@ Status CheckClientPath(std::string_view path, PathBounds bounds) {
     return Err(ErrorCode::kInvalid, "path '{}' has a NUL in it", ShownName(path));
   }
   if (path.front() == '/') {
-    return Err(ErrorCode::kInvalid, "path '{}' is absolute, and not below /workspace, whose files alone can be reached",
-               ShownName(path));
+    return Err(
+        ErrorCode::kInvalid,
+        "path '{}' is absolute, and below neither /workspace nor, in a sandbox, /tmp, whose files alone can be reached",
+        ShownName(path));
   }
   size_t depth = 0;
   for (size_t start = 0; start <= path.size();) {

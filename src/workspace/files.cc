@@ -85,14 +85,14 @@ Result<size_t> Download::Read(std::span<char> buffer) {
 // meanwhile gains nothing. One that leads out is only a name, and is replaced.
 Result<std::string> WorkspaceFiles::Follow(std::string path) const {
   constexpr int kMostLinks = 8;
-  constexpr std::string_view kInside = "/workspace/";
+  const std::string inside_names = seen_as_ + "/";
   for (int links = 0; links < kMostLinks; ++links) {
     auto info = directory_.Stat(path);
     if (!info || info->type != os::EntryType::kLink) return path;
     TRY(std::string target, directory_.ReadLink(path));
     namespace fs = std::filesystem;
-    fs::path next =
-        target.starts_with(kInside) ? fs::path(target.substr(kInside.size())) : fs::path(path).parent_path() / target;
+    fs::path next = target.starts_with(inside_names) ? fs::path(target.substr(inside_names.size()))
+                                                     : fs::path(path).parent_path() / target;
     std::string inside = next.lexically_normal().string();
     if (!CheckClientPath(inside)) return path;
     path = std::move(inside);

@@ -88,7 +88,9 @@ class Download {
 
 class WorkspaceFiles {
  public:
-  explicit WorkspaceFiles(os::Directory directory) : directory_(std::move(directory)) {}
+  // `seen_as`: the directory's name inside, which links have.
+  explicit WorkspaceFiles(os::Directory directory, std::string_view seen_as = "/workspace")
+      : directory_(std::move(directory)), seen_as_(seen_as) {}
 
   const os::Directory& directory() const { return directory_; }
 
@@ -121,6 +123,7 @@ class WorkspaceFiles {
   Result<std::string> Follow(std::string path) const;
 
   os::Directory directory_;
+  std::string seen_as_;
 };
 
 }  // namespace cella::workspace

@@ -76,6 +76,18 @@ def test_terminal_shows_a_bar_and_a_pipe_nothing(run, environment, with_index):
     assert b"[#" in shown and b"Resolv" in shown and shown.endswith(b"\x1b[K"), shown
 
 
+def test_events_begin_with_the_progress_of_an_installation(run, with_index):
+    words = ("--events", "--refresh", "--with", "idna", "--python", PYTHON, "-c", "print(1)")
+    finished = run(*words, with_env=with_index, timeout=TIME_BOUND * 4)
+    assert finished.exit_code == 0 and finished.stderr == b"", finished.describe()
+    events = [json.loads(line) for line in finished.text().splitlines()]
+    types = [event["type"] for event in events]
+    begin = types.index("started")
+    assert begin > 0 and set(types[:begin]) == {"progress"} and "progress" not in types[begin:], types
+    assert any(event["text"].startswith("Resolv") for event in events[:begin])
+    assert [event["n"] for event in events] == list(range(events[0]["n"], events[0]["n"] + len(events)))
+
+
 def test_code_gets_no_network_by_packages(run, with_index):
     code = "import six, socket; socket.create_connection(('1.1.1.1', 53), 2)"
     done = run("--with", "six", "-c", code, "--python", PYTHON, with_env=with_index)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from support.leftovers import assert_no_process, processes_with
-from support.running import HAS_CGROUPS, IS_ROOT
+from support.running import HAS_CGROUPS, IS_ROOT, wait_until
 
 pytestmark = pytest.mark.as_user
 
@@ -149,6 +149,43 @@ def test_process_ignoring_sigterm_is_killed_at_the_limit(run, token, kind, execu
     assert result["stdout"].startswith("before\n")
     assert result["usage"]["wall_ms"] < 15000
     assert_no_process(token)
+
+
+# Ten families of daemons. Each process lives for a moment in a session of its own, hands on to the next, and leaves a
+# byte: a look at /proc may find only those that are gone already.
+DAEMONS = """
+import os, signal, sys, time
+for n in range(10):
+    if os.fork() == 0:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.setsid()
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            with open(sys.argv[1], "ab") as file: file.write(b"x")
+            time.sleep(0.01)
+            if os.fork() != 0: os._exit(0)
+            os.setsid()
+        os._exit(0)
+while os.path.getsize(sys.argv[1]) < 50: time.sleep(0.01)
+os.write(1, b"before\\n")
+"""
+ENDINGS_OF_DAEMONS = {
+    "with the main process": ("", ("ok", 0)),
+    "at the limit": ("time.sleep(60)", ("timeout", 124)),
+    # Without a jail init is a process like any other. Killed before its descendants it would set them free.
+    "with a stopped init": ("os.kill(os.getppid(), signal.SIGSTOP); time.sleep(60)", ("timeout", 124)),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS_OF_DAEMONS)
+def test_daemons_that_change_their_session_end_with_the_run(run, tmp_path, ending):
+    beats = tmp_path / "beats"
+    beats.touch()
+    code, end = ENDINGS_OF_DAEMONS[ending]
+    result = run.python(DAEMONS + code, "--executor", "local", "--timeout", "2s", args=[beats], timeout=28)
+    assert (result["status"], result["exit_code"], result["stdout"]) == (*end, "before\n"), result
+    last = beats.stat().st_size
+    assert not wait_until(lambda: beats.stat().st_size != last, 1)
 
 
 def test_forking_memory_hog_ends_at_the_memory_limit(run, token):

@@ -134,8 +134,9 @@ def test_variables_are_passed_by_option(local, run):
 @pytest.mark.parametrize("executor", ["sandbox", "local"])
 def test_rejects_malformed_variables(run, executor):
     for text in ("NOEQUALS", "=value", ""):
-        message = run.rejected("-c", "1", "--executor", executor, "--env", text)
-        assert "--env" in message and "NAME=VALUE" in message
+        finished = run("-c", "1", "--executor", executor, "--env", text)
+        assert (finished.exit_code, finished.stdout) == (2, b""), finished.describe()
+        assert b"--env" in finished.stderr and b"NAME=VALUE" in finished.stderr, finished.describe()
     message = run.rejected("-c", "1", "--executor", executor, "--pass-env", "NOT_SET_ANYWHERE")
     assert "--pass-env" in message and "NOT_SET_ANYWHERE" in message
 

@@ -166,6 +166,37 @@ def test_version_and_help(cella):
         ["run", "--json", "--events", "-c", "1"],
         ["run", "--network", "some", "-c", "1"],
         ["run", "--executor", "moon", "-c", "1"],
+        *(
+            [command, *code, "--json", option, value]
+            for command, code in (("run", ["-c", "1"]), ("repl", []))
+            for option, value in (
+                ("--env", "NO_EQUALS_SIGN"),
+                ("--env", "=value"),
+                ("--env", ""),
+                ("--mount", "nothing"),
+                ("--mount", ":/data"),
+                ("--mount", "/tmp:"),
+                ("--mount", "/tmp:/data:rx"),
+                ("--mount", ""),
+                ("--pass-env", ""),
+                ("--workdir", ""),
+                ("--rootfs", ""),
+                ("--venv", ""),
+                ("--python", ""),
+                ("--storage", ""),
+                ("--config", ""),
+                ("--environment", ""),
+                ("--with", ""),
+                ("-r", ""),
+                ("--image", ""),
+                ("--add-host", "no_address"),
+                ("--cap-add", "rm -rf"),
+            )
+        ),
+        ["run", "--out", "", "-c", "1"],
+        ["run", "--file", "", "-c", "1"],
+        ["repl", "--images", ""],
+        ["repl", "--preload", "a b"],
     ],
     ids=" ".join,
 )

@@ -513,3 +513,9 @@ def test_session_is_ended_if_its_client_disconnects_while_it_opens(serve):
     seen = lambda: client.get("/metrics").expect(200).decode()  # noqa: E731
     assert wait_until(lambda: re.search(r'start_seconds_count{executor="sandbox"} 3$', seen(), re.MULTILINE), 20), seen()
     assert wait_until(lambda: '\ncella_sessions{executor="sandbox"} 0\n' in "\n" + seen(), 10), seen()
+
+
+def test_variables_keep_the_order_of_their_keys(session):
+    value = {"z": 1, "a": [{"y": 1.50, "b": None}], "m": {}}
+    result = session.run("repr(x)", variables={"x": value})
+    assert eval(result["value"]) == repr(value), result

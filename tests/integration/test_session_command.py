@@ -67,3 +67,13 @@ def test_runs_lists_the_ids_that_cancel_needs(command):
     assert [each["id"] for each in listed][-1] == run
     command("cancel", session, run)
     command("rm", session)
+
+
+def test_get_and_put_take_the_paths_of_the_code(command, tmp_path):
+    session = command("new").stdout.decode().strip()
+    (tmp_path / "local").write_text("text")
+    for path in ("/workspace/a", "/tmp/d/b"):
+        command("put", session, tmp_path / "local", path)
+        assert command("get", session, path).stdout == b"text"
+        assert command("run", session, "-c", f"print(open({path!r}).read())").stdout == b"text\n"
+    assert command("files", session, "/tmp/d").stdout.split()[-1] == b"b"

@@ -85,3 +85,13 @@ def test_repl_answers_what_the_session_uses(open_session, executor):
     told = session.ask(op="info")
     assert (told["executor"], told["status"], told["usage"]["alive"]) == (executor, "idle", True)
     assert "files" in told["capabilities"] and told["isolation"]["executor"] == executor
+
+
+def test_limits_of_time_hold_during_runs_and_isolation_says_so(client):
+    session = client.open(limits={"cpu_time": "500ms"})
+    burn = "import subprocess, sys; kept = subprocess.Popen([sys.executable, '-c', 'while True: pass'])"
+    limits = session.run(burn)["isolation"]["limits"]
+    assert {name for name, limit in limits.items() if limit.get("during") == "runs"} == {"timeout", "cpu_time"}
+    assert wait_until(lambda: session.show()["usage"]["cpu_ms"] > 1200, 20), session.show()
+    assert session.value("kept.poll() is None") == "True", "what a run left behind is not held to its limit"
+    session.delete()

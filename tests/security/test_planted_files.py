@@ -15,7 +15,7 @@ pytestmark = pytest.mark.as_user
 PROGRAMS = (
     "python python3 python3.11 pypy3 node nodejs bash sh dash env cat ls id git make cc gcc g++ clang ld as rustc rustup "
     "cargo go java javac ruby perl php lua Rscript R tsc deno bun npx npm pwsh mise asdf pyenv uv conda docker podman "
-    "bwrap cella cella-launch newuidmap newgidmap unshare mount systemctl dbus-send ssh gpg less vi editor stty tput"
+    "docker-credential-evil pip bwrap cella cella-launch newuidmap newgidmap unshare mount systemctl dbus-send ssh gpg less vi editor stty tput"
 ).split()
 
 # Names that take a shell script, or a command in some syntax, with {mark} for the file that shows that it ran.
@@ -29,8 +29,13 @@ SHELL = (
 PYTHON_FILES = (
     "sitecustomize.py usercustomize.py conftest.py setup.py encodings/__init__.py site.py os.py io.py re.py json.py "
     "socket.py subprocess.py asyncio/__init__.py http/__init__.py ssl.py select.py signal.py cella/__init__.py "
-    "cella_runner/__init__.py cella_runner/__main__.py __main__.py _sitebuiltins.py"
+    "cella_runner/__init__.py cella_runner/__main__.py __main__.py _sitebuiltins.py ipykernel_launcher.py "
+    "ipykernel/__init__.py ipykernel/__main__.py IPython/__init__.py traitlets.py zmq.py tornado.py ipython_config.py "
+    "ipython_kernel_config.py jupyter_config.py profile_default/startup/00.py profile_default/ipython_config.py "
+    ".ipython/profile_default/startup/00.py .ipython/profile_default/ipython_config.py pip/__init__.py pip/__main__.py "
+    "uv.py setuptools.py venv/__init__.py ensurepip/__init__.py evil/setup.py evil/backend.py store/workflows/evil.py"
 ).split()
+KERNELSPEC = '{{"argv": ["{work}/bin/python3", "{{connection_file}}"], "display_name": "x", "language": "python"}}'
 TEXTS = {
     "rust-toolchain.toml": '[toolchain]\npath = "{work}"\n',
     "pyvenv.cfg": "home = {work}/bin\ninclude-system-site-packages = true\n",
@@ -47,6 +52,24 @@ TEXTS = {
     "cella.toml": '[policy]\npython = "{work}/bin/python3"\n',
     "config.toml": '[policy]\npython = "{work}/bin/python3"\n',
     "languages.toml": '[languages.python]\ncommands = ["{work}/bin/python3"]\n',
+    **{
+        f"{place}/kernels/{name}/kernel.json": KERNELSPEC
+        for place in ("share/jupyter", ".local/share/jupyter", ".venv/share/jupyter", ".jupyter", ".")
+        for name in ("python3", "ir", "evil")
+    },
+    ".docker/config.json": '{{"credsStore": "evil", "cliPluginsExtraDirs": ["{work}/bin"], "currentContext": "evil"}}',
+    "Dockerfile": "FROM scratch\nRUN touch {mark}\n",
+    "taskweaver_config.json": '{{"execution_service.kernel_mode": "local"}}',
+    "pip.conf": "[global]\nindex-url = http://127.0.0.1:9/\n",
+    "uv.toml": 'index-url = "http://127.0.0.1:9/"\n',
+    "requirements.txt": "--index-url http://127.0.0.1:9/\n-e ./evil\n",
+    "local.txt": "./evil\n",
+    "evil/pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
+    "store/requirements.txt": "-e ../evil\n",
+    "bunfig.toml": 'preload = ["{work}/plugin.js"]\n',
+    "deno.json": '{{"tasks": {{"x": "touch {mark}"}}}}\n',
+    "Cargo.toml": '[package]\nname = "x"\nbuild = "build.rs"\n',
+    ".user.ini": "auto_prepend_file={work}/plugin.js\n",
     ".git/config": "[core]\n\tfsmonitor = touch {mark}\n\tpager = touch {mark}\n",
     "openssl.cnf": "openssl_conf = a\n[a]\nengines = b\n[b]\nc = d\n[d]\ndynamic_path = {work}/engine.so\n",
 }
@@ -63,8 +86,8 @@ def planted(cella):
         script = f"#!/bin/sh\n/usr/bin/touch {mark}\nexit 1\n"
         for name in PROGRAMS:
             for place in (work, work / "bin", work / ".venv" / "bin", work / "node_modules" / ".bin"):
-                if place == work and name == "cella":
-                    continue  # there it is a package
+                if place == work and name in ("cella", "pip"):
+                    continue  # there they are packages
                 place.mkdir(parents=True, exist_ok=True)
                 (place / name).write_text(script)
                 (place / name).chmod(0o755)
@@ -109,6 +132,16 @@ def commands(binary, work):
                   ["--mount", f"{work}:/data:rw"], ["--python", "3.11"], ["--best-effort"]):
         yield [binary, "run", "-c", "1", *flags]
         yield [binary, "repl", *flags]
+    for flags in (["--executor", "subprocess", "--jail"], ["--executor", "subprocess", "--jail", "--workdir", "."],
+                  ["--executor", "subprocess", "--jail", "--kernel", "evil"], ["--storage", "store"],
+                  ["--executor", "container", "--image", "none:none", "--pull", "never"], ["-r", "requirements.txt"],
+                  ["-r", "local.txt"], ["--with", "./evil"],
+                  ["--config", "taskweaver_config.json", "--executor", "sandbox"]):
+        yield [binary, "run", "-c", "1", *flags]
+    for words in (["kernels"], ["kernels", "--venv", ".venv"], ["kernels", "--python", ".venv/bin/python"], ["env", "ls"],
+                  ["env", "create", "x", "-r", "requirements.txt"], ["workflows", "ls", "--storage", "store"],
+                  ["workflows", "show", "evil", "--storage", "store"]):
+        yield [binary, *words]
     yield [binary, "run", "conftest.py"]
     yield [binary, "run", ".bashrc"]
     yield [binary, "doctor"]
@@ -117,6 +150,24 @@ def commands(binary, work):
     yield [binary, "serve", "--check-config"]
     yield [binary, "token", "new", "someone", "--file", str(work.parent / "tokens")]
     yield [binary, "session", "ls", "--url", f"unix:{work}/nothing"]
+
+
+# Without a jail the program that the caller's PATH names is run; but nothing besides, from the current directory.
+UNCONFINED = (
+    ["run", "--executor", "local", "--lang", "bash", "-c", "echo 1"],
+    ["run", "--executor", "local", "-c", "1"],
+    ["run", "--executor", "inprocess", "-c", "1"],
+    ["run", "--executor", "inprocess", "--storage", "store", "-c", "1"],
+    ["run", "--executor", "subprocess", "--kernel", "evil", "-c", "1"],
+    ["run", "--executor", "subprocess", "--kernel", "ir", "-c", "1"],
+)
+
+
+def test_commands_without_a_jail_load_nothing_from_the_current_directory(cella, planted):
+    work, mark, environment = planted
+    for words in UNCONFINED:
+        run_bounded([str(cella.binary), *words], env=environment, cwd=work)
+        assert not mark.exists(), words
 
 
 PATHS = {

@@ -45,6 +45,19 @@ def test_added_package_is_importable_at_once_and_in_this_session_alone(plain, wa
     assert listing.error.name == "PermissionError", "no guest lists the packages of others"
 
 
+def test_progress_of_a_change_is_shown(plain, wait):
+    session = plain()
+    lines = []
+    change = wait(session.deps.add("rich", on_progress=lines.append))
+    assert "rich" in change.added and any(line.startswith("Resolv") for line in lines), lines
+    assert wait(session.run("import rich; rich.__name__")).value == "'rich'"
+    with pytest.raises(cella.DepsError, match="cella-no-such-package-8f3a"):
+        wait(session.deps.add("cella-no-such-package-8f3a", on_progress=lines.append))
+    with pytest.raises(cella.DepsError, match="numpy; import os"):
+        wait(session.deps.add("numpy; import os", on_progress=lines.append))
+    assert wait(session.deps.list()) == ["rich"]
+
+
 def test_added_package_survives_crash_reset_and_rollback(plain, wait):
     session = plain()
     wait(session.run("x = 1"))

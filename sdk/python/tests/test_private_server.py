@@ -66,6 +66,26 @@ def test_server_directory_is_private_to_its_user():
         assert not os.path.exists(directory)
 
 
+def test_socket_of_the_server_needs_its_secret():
+    """A guest of a jail that this user started has the user's uid: the uid is not enough."""
+    said = run_script("""
+        import http.client, json, socket, cella.sync, cella._private_server as private
+        class Connection(http.client.HTTPConnection):
+            def connect(self):
+                self.sock = socket.socket(socket.AF_UNIX)
+                self.sock.connect(private._current.socket)
+        def status(**headers):
+            connection = Connection("localhost")
+            connection.request("POST", "/v1/sessions", json.dumps({"executor": "local"}), headers)
+            return connection.getresponse().status
+        with cella.sync.Session() as session:
+            assert session.run("1").ok
+            print(status(), status(Authorization="Bearer " + "0" * 64),
+                  status(Authorization="Bearer " + private._current.token))
+    """)
+    assert said == ["401 401 201"]
+
+
 def test_ended_process_leaves_nothing():
     with Child(START + "    input()") as child:
         directory, server = child.answer("directory"), child.answer("server")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+import venv
 
 import pytest
-from lab import Lab, execute
+from lab import OURS, Lab, execute
 
 pytestmark = pytest.mark.needs("network-index")
 
@@ -32,6 +33,36 @@ def test_pip_block_installs_for_later_blocks_and_calls(sandbox: Lab) -> None:
             assert (await execute(executor, ("python", FIND))).output == "True\n"
             await executor.restart()
             assert (await execute(executor, ("python", FIND))).output == "False\n"
+
+    asyncio.run(calls())
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_block_of_the_seed_installs_matplotlib(kind: str, tmp_path: pathlib.Path) -> None:
+    """As AutoGen's documentation has it: an environment in the working directory, a block with pip, code that draws."""
+    work_dir = tmp_path / "coding"
+    work_dir.mkdir()
+    builder = venv.EnvBuilder(with_pip=True)
+    builder.create(work_dir / ".venv")
+    context = builder.ensure_directories(work_dir / ".venv")
+    draw = """
+import matplotlib
+matplotlib.use("agg")
+import matplotlib.pyplot as plt
+plt.plot([1, 2])
+plt.savefig("plot.png")
+print(matplotlib.__name__)
+"""
+
+    async def calls() -> None:
+        lab = Lab(kind, work_dir)
+        async with lab.make(virtual_env_context=context, timeout=180) as executor:
+            assert (await execute(executor, ("python", "import matplotlib"))).exit_code == 1
+            installed = await execute(executor, ("bash", "pip install matplotlib"))
+            assert installed.exit_code == 0, installed.output
+            drawn = await execute(executor, ("python", draw))
+            assert drawn.exit_code == 0 and drawn.output.endswith("matplotlib\n"), drawn.output
+            assert (work_dir / "plot.png").read_bytes().startswith(b"\x89PNG")
 
     asyncio.run(calls())
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Optional
 
+    from cella._async.packages import OnProgress
     from cella._async.session import Session
 
     Names = list[str]
@@ -32,10 +33,13 @@ class Deps:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def add(self, *specs: str) -> DepsChange:
-        """Installs packages, as `numpy>=2`. The next run can import them. Raises DepsError if it cannot be done."""
+    async def add(self, *specs: str, on_progress: Optional[OnProgress] = None) -> DepsChange:
+        """Installs packages, as `numpy>=2`. The next run can import them. Raises DepsError if it cannot be done.
+
+        `on_progress(line)` is called with the lines of the installer.
+        """
         client, session = await self._session.opened()
-        return DepsChange(await client.add_deps(session, list(specs)))
+        return DepsChange(await client.add_deps(session, [*specs], on_progress))
 
     async def list(self) -> Names:
         """What was asked for, each name once."""
@@ -52,7 +56,7 @@ class Deps:
         client, session = await self._session.opened()
         return await client.remove_dep(session, name)
 
-    async def sync(self) -> DepsChange:
-        """Installs what the session was configured with (`deps`, `deps_file`)."""
+    async def sync(self, on_progress: Optional[OnProgress] = None) -> DepsChange:
+        """Installs what the session was configured with (`deps`, `deps_file`). `on_progress` as for `add`."""
         client, session = await self._session.opened()
-        return DepsChange(await client.sync_deps(session))
+        return DepsChange(await client.sync_deps(session, on_progress))

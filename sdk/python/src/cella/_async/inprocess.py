@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cella._async.channel import Channel
     from cella._async.client import Client
     from cella._async.exchange import Answer
+    from cella._async.packages import OnProgress
     from cella._inprocess.record import Record
     from cella._tools import Tool
     from cella.config import InProcessConfig
@@ -292,10 +293,12 @@ class InProcess:
     async def deps(self, session: str) -> Document:
         _refuse("deps")
 
-    async def add_deps(self, session: str, packages: list[str]) -> Document:
+    async def add_deps(
+        self, session: str, packages: list[str], on_progress: Optional[OnProgress] = None
+    ) -> Document:
         _refuse("deps")
 
-    async def sync_deps(self, session: str) -> Document:
+    async def sync_deps(self, session: str, on_progress: Optional[OnProgress] = None) -> Document:
         _refuse("deps")
 
     async def remove_dep(self, session: str, name: str) -> bool:

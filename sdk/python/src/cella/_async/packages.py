@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from cella._http import quote
+from cella._http import header_line, quote
+from cella._transport.aio import call
+from cella.errors import ProtocolError, api_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Awaitable
+    from typing import Any, Callable, Optional
 
+    from cella._async.exchange import Answer
+
+    OnProgress = Callable[[str], Optional[Awaitable[None]]]
     Document = dict[str, Any]
+
+_NDJSON = header_line("Accept", "application/x-ndjson")
 
 
 def session_path(session: str, *rest: str) -> str:
@@ -21,17 +29,39 @@ class PackageRequests:
     async def _ask(self, method: str, where: str, document: Any = None) -> Any:
         raise NotImplementedError
 
+    async def _begin(self, method: str, where: str, document: Any = None, extra: bytes = b"") -> Answer:
+        raise NotImplementedError
+
     async def deps(self, session: str) -> Document:
         answer: Document = await self._ask("GET", session_path(session, "deps"))
         return answer
 
-    async def add_deps(self, session: str, packages: list[str]) -> Document:
-        answer: Document = await self._ask("POST", session_path(session, "deps"), {"packages": packages})
-        return answer
+    async def add_deps(
+        self, session: str, packages: list[str], on_progress: Optional[OnProgress] = None
+    ) -> Document:
+        return await self._change_deps(session_path(session, "deps"), {"packages": packages}, on_progress)
 
-    async def sync_deps(self, session: str) -> Document:
-        answer: Document = await self._ask("POST", session_path(session, "deps", "sync"))
-        return answer
+    async def sync_deps(self, session: str, on_progress: Optional[OnProgress] = None) -> Document:
+        return await self._change_deps(session_path(session, "deps", "sync"), None, on_progress)
+
+    async def _change_deps(self, where: str, document: Any, on_progress: Optional[OnProgress]) -> Document:
+        if on_progress is None:
+            plain: Document = await self._ask("POST", where, document)
+            return plain
+        answer = await self._begin("POST", where, document, _NDJSON)
+        try:
+            async for line in answer.lines():
+                if line["type"] == "progress":
+                    await call(on_progress, line["text"])
+                elif "error" in line:
+                    error = line["error"]
+                    raise api_error(error["status"], error["code"], error["message"], error["hint"])
+                else:
+                    change: Document = line
+                    return change
+        finally:
+            answer.release()
+        raise ProtocolError("the answer ended before the change of the packages")
 
     async def remove_dep(self, session: str, name: str) -> bool:
         answer = await self._ask("DELETE", session_path(session, "deps", name))

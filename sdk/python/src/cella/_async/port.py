@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from cella._async.channel import Channel
     from cella._async.exchange import Answer
+    from cella._async.packages import OnProgress
     from cella._tools import Tool
     from cella.result import Event, Result
 
@@ -102,9 +103,11 @@ if TYPE_CHECKING:
 
         async def deps(self, session: str) -> Document: ...
 
-        async def add_deps(self, session: str, packages: list[str]) -> Document: ...
+        async def add_deps(
+            self, session: str, packages: list[str], on_progress: Optional[OnProgress] = None
+        ) -> Document: ...
 
-        async def sync_deps(self, session: str) -> Document: ...
+        async def sync_deps(self, session: str, on_progress: Optional[OnProgress] = None) -> Document: ...
 
         async def remove_dep(self, session: str, name: str) -> bool: ...
 

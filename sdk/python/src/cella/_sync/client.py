@@ -49,12 +49,16 @@ def started_server() -> PrivateServer:
     return private_server()
 
 
-def _file_path(session: str, path: str) -> str:
-    """Also as the code in a jail or container names it: /workspace/x."""
-    if path.startswith("/") and not path.startswith("/workspace/"):
-        words = f"path {path!r} is absolute, and not below /workspace, whose files alone can be reached"
+def _file_path(session: str, path: str, recursive: bool = False) -> str:
+    """Also as the code in a jail or container names it: /workspace/x; in a sandbox /tmp/x."""
+    base = "/tmp" if path.startswith("/tmp/") else "/workspace"
+    path = path.removeprefix(base + "/")
+    if path.startswith("/"):
+        words = f"path {path!r} is absolute, and below neither /workspace nor /tmp, whose files alone can be reached"
         raise InvalidRequest(400, "invalid", words)
-    return _session_path(session, "files") + "/" + quote(path.removeprefix("/workspace/"))
+    where = _session_path(session, "files") + "/" + quote(path)
+    query = {"recursive": "true" if recursive else None, "base": base if base != "/workspace" else None}
+    return target(where, query)
 
 
 def _whole(answer: Answer) -> bytes:
@@ -376,7 +380,7 @@ class Client(PackageRequests, StorageRoutes):
         return self._begin("GET", _file_path(session, path))
 
     def delete_file(self, session: str, path: str, recursive: bool = False) -> None:
-        self._ask("DELETE", target(_file_path(session, path), {"recursive": "true" if recursive else None}))
+        self._ask("DELETE", _file_path(session, path, recursive))
 
     def download_archive(self, session: str, path: str = "") -> Answer:
         """The workspace, or a directory of it, as a tar archive. Release the answer."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Optional
 
+    from cella._sync.packages import OnProgress
     from cella._sync.session import Session
 
     Names = list[str]
@@ -33,10 +34,13 @@ class Deps:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def add(self, *specs: str) -> DepsChange:
-        """Installs packages, as `numpy>=2`. The next run can import them. Raises DepsError if it cannot be done."""
+    def add(self, *specs: str, on_progress: Optional[OnProgress] = None) -> DepsChange:
+        """Installs packages, as `numpy>=2`. The next run can import them. Raises DepsError if it cannot be done.
+
+        `on_progress(line)` is called with the lines of the installer.
+        """
         client, session = self._session.opened()
-        return DepsChange(client.add_deps(session, list(specs)))
+        return DepsChange(client.add_deps(session, [*specs], on_progress))
 
     def list(self) -> Names:
         """What was asked for, each name once."""
@@ -53,7 +57,7 @@ class Deps:
         client, session = self._session.opened()
         return client.remove_dep(session, name)
 
-    def sync(self) -> DepsChange:
-        """Installs what the session was configured with (`deps`, `deps_file`)."""
+    def sync(self, on_progress: Optional[OnProgress] = None) -> DepsChange:
+        """Installs what the session was configured with (`deps`, `deps_file`). `on_progress` as for `add`."""
         client, session = self._session.opened()
-        return DepsChange(client.sync_deps(session))
+        return DepsChange(client.sync_deps(session, on_progress))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cella._sync.channel import Channel
     from cella._sync.client import Client
     from cella._sync.exchange import Answer
+    from cella._sync.packages import OnProgress
     from cella._inprocess.record import Record
     from cella._tools import Tool
     from cella.config import InProcessConfig
@@ -293,10 +294,12 @@ class InProcess:
     def deps(self, session: str) -> Document:
         _refuse("deps")
 
-    def add_deps(self, session: str, packages: list[str]) -> Document:
+    def add_deps(
+        self, session: str, packages: list[str], on_progress: Optional[OnProgress] = None
+    ) -> Document:
         _refuse("deps")
 
-    def sync_deps(self, session: str) -> Document:
+    def sync_deps(self, session: str, on_progress: Optional[OnProgress] = None) -> Document:
         _refuse("deps")
 
     def remove_dep(self, session: str, name: str) -> bool:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from cella._sync.channel import Channel
     from cella._sync.exchange import Answer
+    from cella._sync.packages import OnProgress
     from cella._tools import Tool
     from cella.result import Event, Result
 
@@ -103,9 +104,11 @@ if TYPE_CHECKING:
 
         def deps(self, session: str) -> Document: ...
 
-        def add_deps(self, session: str, packages: list[str]) -> Document: ...
+        def add_deps(
+            self, session: str, packages: list[str], on_progress: Optional[OnProgress] = None
+        ) -> Document: ...
 
-        def sync_deps(self, session: str) -> Document: ...
+        def sync_deps(self, session: str, on_progress: Optional[OnProgress] = None) -> Document: ...
 
         def remove_dep(self, session: str, name: str) -> bool: ...
 
