@@ -73,11 +73,15 @@ Result<std::vector<storage::SourceFacts>> AskInParts(const language::HostEnv& ho
 storage::CheckSources MakeSourceCheck(SourceCheckOptions options) {
   language::HostEnv host = language::HostEnv::FromProcess(options.state_dir);
   host.guest_writable = std::move(options.guest_writable);
-  return [host = std::move(host), wanted = std::move(options.python)](
+  return [host = std::move(host), wanted = std::move(options.python), launcher = std::move(options.launcher)](
              std::span<const std::string> sources) mutable -> Result<std::vector<storage::SourceFacts>> {
     language::HostEnv asking = host;
-    TRY(const Installation installation, FindInstallation());
-    asking.asker = confine::MakeProgramAsker(installation.launcher);
+    std::string found;
+    if (launcher.empty()) {
+      TRY(Installation installation, FindInstallation());
+      found = std::move(installation.launcher);
+    }
+    asking.asker = confine::MakeProgramAsker(launcher.empty() ? found : launcher);
     auto python = language::ResolvePython({.python = wanted, .venv = {}, .host = asking});
     if (!python) return std::unexpected(std::move(python.error()).WithContext("workflows are read with Python"));
     std::vector<storage::SourceFacts> facts;

@@ -9,6 +9,7 @@
 namespace cella::engine {
 
 struct SourceCheckOptions {
+  std::string launcher{};                     // cella-launch; empty: that of this program's installation
   std::string state_dir{};                    // for what is remembered of programs, where there is no home directory
   std::string python{};                       // a version or a path; empty: the default
   std::vector<std::string> guest_writable{};  // real paths that guests may have written to: nothing there is trusted

@@ -3,6 +3,7 @@
 #include "library/files.h"
 #include "library/handles.h"
 #include "library/session_request.h"
+#include "storage/spaces.h"
 
 using namespace cella;
 using namespace cella::library;
@@ -17,12 +18,35 @@ static_assert(static_cast<int>(ErrorCode::kInternal) == CELLA_INTERNAL);
 
 namespace {
 
+using Storage = std::shared_ptr<storage::SessionStorage>;
+
+// Null: the session has none.
+async::Task<Result<Storage>> OpenStorage(Host& host, const SessionSpec& spec) {
+  const std::vector<std::string> writable = IsConfined(spec) ? GuestWritable(spec.policy) : std::vector<std::string>();
+  if (!writable.empty()) {
+    const std::string why = host.storages().NoteWritable(writable);
+    if (!why.empty()) co_return Err(ErrorCode::kPermission, "workdir or mounts: {}", why);
+  }
+  if (spec.storage.empty()) co_return Storage();
+  const std::string why = host.storages().WhyNot(spec.storage);
+  if (!why.empty()) co_return Err(ErrorCode::kPermission, "storage: {}", why);
+  auto opened = co_await host.storages().Open(spec.storage, {});
+  if (!opened) co_return std::unexpected(std::move(opened.error()).WithContext("storage"));
+  co_return std::make_shared<storage::SessionStorage>(
+      storage::SessionStorage{.service = host.storages(), .storage = std::move(*opened), .confined = IsConfined(spec)});
+}
+
 async::Task<Result<std::shared_ptr<SessionCore>>> Open(Host& host, SessionRequest request) {
   CO_TRY(run::Executor * executor, host.ExecutorOf(request.executor));
+  auto storage = co_await OpenStorage(host, request.options.guest);
+  if (!storage) co_return std::unexpected(std::move(storage.error()));
+  if (*storage) storage::AddSpaces(*storage, &request.options.spaces);
   auto tools = std::make_shared<server::SessionTools>(host.loop());
   request.options.spaces[server::SessionTools::kSpace] = tools;
   auto session = co_await session::Session::Open(host.loop(), *executor, std::move(request.options));
   if (!session) co_return std::unexpected(std::move(session.error()));
+  // The session owns the namespaces, which alone keep this.
+  if (*storage) (*storage)->workspace = [&on = **session] { return on.workspace(); };
   auto core = std::make_shared<SessionCore>(host, std::move(*session), std::move(tools));
   host.Add(core);
   co_return core;

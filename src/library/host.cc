@@ -9,6 +9,7 @@
 #include "async/post.h"
 #include "base/scope_exit.h"
 #include "confine/ask_program.h"
+#include "engine/source_check.h"
 #include "language/host_env.h"
 #include "library/embedded/python_executor.h"
 #include "library/session_core.h"
@@ -26,8 +27,9 @@ Result<std::shared_ptr<Host>> Host::Start(engine::Installation installation, exe
 
 Host::~Host() {
   if (!is_ours()) {
-    // A child of fork has no such thread.
+    // A child of fork has no such threads.
     if (thread_.joinable()) thread_.detach();
+    (void)storages_.release();
     return;
   }
   (void)End(std::chrono::milliseconds::max());
@@ -115,6 +117,7 @@ async::Task<void> Host::Main() {
     (void)co_await async::Caught(closing.Join());
     (void)co_await async::Caught(tasks_.Join());
   } while (!sessions_.empty());
+  storages_.reset();
   for (auto& engine : engines_) {
     if (engine) (void)co_await async::Caught(engine->executor->Close());
     engine.reset();
@@ -127,6 +130,14 @@ Result<run::Executor*> Host::ExecutorOf(ExecutorKind kind) {
     TRY(engine, MakeEngine(kind));
   }
   return engine->executor.get();
+}
+
+storage::Service& Host::storages() {
+  if (!storages_) {
+    auto check = engine::MakeSourceCheck({.launcher = installation_.launcher});
+    storages_ = std::make_unique<storage::Service>(loop_, std::move(check));
+  }
+  return *storages_;
 }
 
 Result<std::unique_ptr<engine::Engine>> Host::MakeEngine(ExecutorKind kind) {

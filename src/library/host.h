@@ -22,6 +22,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "engine/installation.h"
+#include "storage/service.h"
 
 namespace cella::library {
 
@@ -55,6 +56,7 @@ class Host {
   async::Loop& loop() { return loop_; }
   async::TaskGroup& tasks() { return tasks_; }
   Result<run::Executor*> ExecutorOf(ExecutorKind kind);
+  storage::Service& storages();
   void Add(std::shared_ptr<SessionCore> session) { sessions_.push_back(std::move(session)); }
   void Remove(const SessionCore& session);
 
@@ -85,6 +87,7 @@ class Host {
   async::Event stopping_;
   async::TaskGroup tasks_;
   std::array<std::unique_ptr<engine::Engine>, kExecutorCount> engines_;
+  std::unique_ptr<storage::Service> storages_;  // with threads of its own; outlives the sessions
   std::list<std::shared_ptr<SessionCore>> sessions_;
   // Of all threads:
   std::mutex mutex_;

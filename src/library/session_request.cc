@@ -50,14 +50,15 @@ Result<SessionRequest> ReadSessionRequest(std::string_view policy) {
         "environment is not available in the library: make one with 'cella env create' and name its directory as "
         "venv");
   }
-  if (asked->given.Has("storage")) {
-    return Err(ErrorCode::kUnsupported, "storage is not available in the library: use a server");
-  }
   if (asked->given.Has("name") || asked->given.Has("labels")) {
     return Err(ErrorCode::kInvalid, "name and labels are for sessions of a server, which finds them again by these");
   }
   auto spec = server::Admit(*asked, Everything(), "");
   if (!spec) return std::unexpected(FromApi(spec.error()));
+  if (!spec->storage.empty() && spec->executor == ExecutorKind::kInProcess) {
+    return Err(ErrorCode::kUnsupported,
+               "storage: code in the application's own process has no storage: choose another executor");
+  }
   SessionRequest request;
   request.executor = spec->executor;
   request.options.guest = std::move(*spec);

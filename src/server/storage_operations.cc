@@ -12,6 +12,7 @@
 #include "server/operations.h"
 #include "storage/json.h"
 #include "storage/service.h"
+#include "storage/spaces.h"
 
 namespace cella::server {
 namespace {
@@ -103,10 +104,36 @@ async::Task<void> ShowArtifact(Hub& hub, Call& call, std::shared_ptr<FileStorage
   co_await AnswerFrom(hub, call, 200, kArtifact, show);
 }
 
+// The file itself for a client who shares the file system, else a copy in the workspace.
+async::Task<void> ShowPath(Hub& hub, Call& call, std::shared_ptr<FileStorage> storage, std::string name) {
+  if (hub.config.allow.whole_machine) {
+    auto find = [&]() -> Result<Json> {
+      TRY(std::string path, storage->PathOf(name));
+      return Json{{"path", std::move(path)}};
+    };
+    co_return co_await AnswerFrom(hub, call, 200, kArtifact, find);
+  }
+  auto session = hub.sessions.Find(call.parameters[0], call.client);
+  if (!session) co_return co_await Refuse(call.exchange, std::move(session.error()));
+  const os::Directory* theirs = (*session)->engine().workspace();
+  if (theirs == nullptr) {
+    auto none = Conflict("this session has no workspace for a copy", "load the artifact");
+    co_return co_await Refuse(call.exchange, std::move(none.error()));
+  }
+  auto workspace = theirs->Duplicate();
+  if (!workspace) co_return co_await Refuse(call.exchange, Failed(workspace.error(), kArtifact));
+  auto copy = [&]() -> Result<Json> {
+    TRY(std::string file, storage::CopyIntoWorkspace(*storage, *workspace, name));
+    return Json{{"file", std::move(file)}};
+  };
+  co_await AnswerFrom(hub, call, 200, kArtifact, copy);
+}
+
 async::Task<void> LoadArtifact(Hub& hub, Call& call) {
   auto storage = co_await Find(hub, call);
   if (!storage) co_return co_await Refuse(call.exchange, std::move(storage.error()));
   const std::string name = NameOf(call);
+  if (Parameter(call, "path") == "true") co_return co_await ShowPath(hub, call, *storage, name);
   if (Parameter(call, "info") == "true") co_return co_await ShowArtifact(hub, call, *storage, name);
   auto load = [&] { return (*storage)->Load(name); };
   auto loaded = co_await hub.storages.pool().Run(load);

@@ -114,6 +114,8 @@ class FileStorage {
     Upload& operator=(Upload&&) = delete;
     ~Upload();
 
+    const std::string& name() const { return name_; }
+    uint64_t size() const { return size_; }
     // kExhausted: an artifact may not be so large.
     Status Write(std::string_view bytes);
     // When it returns, the artifact is on the disk. kInvalid: the content is not of that kind. kExhausted: the storage

@@ -1,5 +1,6 @@
 #include "storage/spaces.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "os/beneath.h"
 #include "os/io.h"
 #include "os/pending_file.h"
+#include "os/syscalls.h"
 #include "storage/json.h"
 #include "storage/names.h"
 
@@ -21,14 +23,28 @@ using Json = nlohmann::ordered_json;
 using calls::Arguments;
 using calls::Value;
 
-// Larger contents go through a file of the workspace.
+// Larger contents go through a file of the workspace; where the host does not see it, in parts.
 constexpr uint64_t kInline = uint64_t{128} << 10;
+constexpr size_t kPart = size_t{512} << 10;  // in base64 less than a call may have
 constexpr size_t kChunk = size_t{1} << 20;
 constexpr size_t kPage = 200;
-// Copies of artifacts, for code that wants a path.
-constexpr const char* kCopies = ".artifacts/";
 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+Status CopyOut(const LoadedArtifact& loaded, const os::Directory& workspace, const std::string& path, uint64_t limit) {
+  TRY(os::PendingFile file, workspace.CreatePending(path, 0600));
+  std::string buffer(kChunk, '\0');
+  for (uint64_t sent = 0;;) {
+    const ssize_t count = read(loaded.file.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SysErr(errno, "read '{}'", Shown(loaded.info.name));
+    if (count == 0) break;
+    sent += static_cast<uint64_t>(count);
+    if (sent > limit) return Err(ErrorCode::kExhausted, "'{}' has more than {} bytes", Shown(loaded.info.name), limit);
+    TRY_VOID(file.Write(std::string_view(buffer).substr(0, static_cast<size_t>(count))));
+  }
+  return file.Commit(os::Directory::IfExists::kReplace);
+}
 
 // A call on a thread of the pool.
 class Work {
@@ -44,9 +60,12 @@ class Work {
       TRY(const ArtifactPage page, storage_.List(after, kPage));
       return ToJson(page);
     }
+    if (operation == "append") return Append();
     TRY(const std::string name, Text(0, "name", std::nullopt));
     if (operation == "save") return Save(name);
+    if (operation == "begin") return Begin(name);
     if (operation == "load") return Load(name, std::nullopt);
+    if (operation == "part") return Part(name);
     if (operation == "path") return Path(name);
     if (operation == "get") {
       TRY(const auto artifact, storage_.Get(name));
@@ -108,6 +127,12 @@ class Work {
     return value->get<std::string>();
   }
 
+  Result<uint64_t> Number(size_t position, const char* name) const {
+    const Value* value = arguments_.Find(position, name);
+    if (value == nullptr || !value->is_number_unsigned()) return Err(ErrorCode::kInvalid, "{}: must be a number", name);
+    return value->get<uint64_t>();
+  }
+
   Result<Json> Save(const std::string& name) {
     FileStorage::Details details{.origin = origin()};
     TRY(const std::string kind, Text(1, "kind", std::nullopt));
@@ -118,10 +143,33 @@ class Work {
     if (const Value* metadata = arguments_.Find(SIZE_MAX, "metadata"); metadata != nullptr && !metadata->is_null()) {
       details.metadata = metadata->dump(-1, ' ', false, Value::error_handler_t::replace);
     }
+    if (arguments_.Find(SIZE_MAX, "upload") != nullptr) {
+      TRY(const uint64_t id, Number(SIZE_MAX, "upload"));
+      TRY(auto upload, session_.uploads->Take(id));
+      if (upload.name() != name) return Err(ErrorCode::kInvalid, "upload: it is one of '{}'", Shown(upload.name()));
+      TRY(const Artifact artifact, upload.Commit(details));
+      return ToJson(artifact);
+    }
     TRY(auto upload, storage_.BeginSave(name));
     TRY_VOID(Fill(&upload, details.kind));
     TRY(const Artifact artifact, upload.Commit(details));
     return ToJson(artifact);
+  }
+
+  // How a large content is handed over.
+  Result<Json> Begin(const std::string& name) {
+    if (workspace_) return Json{{"file", true}};
+    TRY(auto upload, storage_.BeginSave(name));
+    return Json{{"upload", session_.uploads->Add(std::move(upload))}};
+  }
+
+  Result<Json> Append() {
+    TRY(const uint64_t id, Number(0, "upload"));
+    TRY(const std::string data, Text(1, "data", std::nullopt));
+    const auto bytes = DecodeBase64Strictly(data);
+    if (!bytes) return Err(ErrorCode::kInvalid, "data: base64 is expected");
+    TRY_VOID(session_.uploads->Append(id, *bytes));
+    return Json(nullptr);
   }
 
   // From the call itself, or from a file of the workspace that the guest named.
@@ -136,7 +184,7 @@ class Work {
       return upload->Write(data);
     }
     TRY(const std::string path, Text(SIZE_MAX, "file", std::nullopt));
-    if (!workspace_) return Err(ErrorCode::kUnsupported, "this session has no files: save less than {} bytes", kInline);
+    if (!workspace_) return Err(ErrorCode::kUnsupported, "file: the host does not see the files of this session");
     TRY(const UniqueFd file, workspace_->OpenFile(path));
     std::string buffer(kChunk, '\0');
     for (;;) {
@@ -148,36 +196,48 @@ class Work {
     }
   }
 
-  // Inline, or as a file of the workspace: `copy`, else one that the guest takes away.
+  // A part of a content that is too large for one call. Another version: it was replaced meanwhile.
+  Result<Json> Part(const std::string& name) {
+    TRY(const uint64_t offset, Number(1, "offset"));
+    TRY(const std::string version, Text(2, "version", std::nullopt));
+    TRY(const LoadedArtifact loaded, storage_.Load(name));
+    TRY(const std::string now, Version(loaded));
+    if (now != version) return Json{{"version", now}};
+    std::string bytes(kPart, '\0');
+    const ssize_t count = os::RetryOnEintr(
+        [&] { return pread(loaded.file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+    if (count < 0) return SysErr(errno, "read '{}'", Shown(name));
+    bytes.resize(static_cast<size_t>(count));
+    return Json{{"version", now}, {"data", EncodeBase64(bytes)}};
+  }
+
+  static Result<std::string> Version(const LoadedArtifact& loaded) {
+    struct stat info = {};
+    if (fstat(loaded.file.get(), &info) < 0) return SysErr(errno, "stat '{}'", Shown(loaded.info.name));
+    return fmt::format("{}-{}-{}.{}", info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+  }
+
+  // Inline, or as a file of the workspace: `copy`, else one that the guest takes away; or in parts.
   Result<Json> Load(const std::string& name, const std::optional<std::string>& copy) {
     TRY(const LoadedArtifact loaded, storage_.Load(name));
     Json json = {{"kind", ToString(loaded.info.kind)}, {"size", loaded.info.size}};
-    const uint64_t limit = storage_.bounds().artifact_bytes;
     if (!copy && loaded.info.size <= kInline) {
       TRY(std::string content, os::ReadFd(loaded.file.get(), kInline));
       json["data"] = loaded.info.kind == Kind::kBytes ? EncodeBase64(content) : std::move(content);
       return json;
     }
-    if (!workspace_) return Err(ErrorCode::kUnsupported, "'{}' is too large for a session without files", Shown(name));
-    const std::string path = copy.value_or(os::NewPartName());
-    TRY(os::PendingFile file, workspace_->CreatePending(path, 0600));
-    std::string buffer(kChunk, '\0');
-    for (uint64_t sent = 0;;) {
-      const ssize_t count = read(loaded.file.get(), buffer.data(), buffer.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return SysErr(errno, "read '{}'", Shown(name));
-      if (count == 0) break;
-      sent += static_cast<uint64_t>(count);
-      if (sent > limit) return Err(ErrorCode::kExhausted, "'{}' has more than {} bytes", Shown(name), limit);
-      TRY_VOID(file.Write(std::string_view(buffer).substr(0, static_cast<size_t>(count))));
+    if (!workspace_) {
+      TRY(json["version"], Version(loaded));
+      return json;
     }
-    TRY_VOID(file.Commit(os::Directory::IfExists::kReplace));
+    const std::string path = copy.value_or(os::NewPartName());
+    TRY_VOID(CopyOut(loaded, *workspace_, path, storage_.bounds().artifact_bytes));
     json["file"] = path;
     return json;
   }
 
   Result<Json> Path(const std::string& name) {
-    if (session_.confined) return Load(name, kCopies + name);
+    if (session_.confined) return Load(name, CopyOf(name));
     TRY(const std::string path, storage_.PathOf(name));
     return Json{{"path", path}};
   }
@@ -239,6 +299,14 @@ async::Task<run::HostReply> ServeOnPool(std::shared_ptr<SessionStorage> session,
 }
 
 }  // namespace
+
+std::string CopyOf(const std::string& name) { return ".artifacts/" + name; }
+
+Result<std::string> CopyIntoWorkspace(FileStorage& storage, const os::Directory& workspace, const std::string& name) {
+  TRY(const LoadedArtifact loaded, storage.Load(name));
+  TRY_VOID(CopyOut(loaded, workspace, CopyOf(name), storage.bounds().artifact_bytes));
+  return CopyOf(name);
+}
 
 void AddSpaces(const std::shared_ptr<SessionStorage>& session, Spaces* spaces) {
   (*spaces)[kArtifactsSpace] = std::make_shared<ArtifactSpace>(session);

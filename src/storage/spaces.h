@@ -10,6 +10,7 @@
 #include "os/directory.h"
 #include "run/host_calls.h"
 #include "storage/service.h"
+#include "storage/uploads.h"
 
 namespace cella::storage {
 
@@ -23,6 +24,8 @@ struct SessionStorage {
   bool confined = true;  // what it saves is a jail's, and it may run what is not approved
   // Its files; null: none, or the session is not there yet. Set when the session exists.
   std::function<const os::Directory*()> workspace{};
+  // Where there is no workspace. Declared after the storage, which must outlive them.
+  std::shared_ptr<Uploads> uploads = std::make_shared<Uploads>();
 };
 
 class ArtifactSpace : public run::HostCallHandler {
@@ -45,5 +48,10 @@ class WorkflowSpace : public run::HostCallHandler {
 
 using Spaces = std::map<std::string, std::shared_ptr<run::HostCallHandler>>;
 void AddSpaces(const std::shared_ptr<SessionStorage>& session, Spaces* spaces);
+
+// Where in the workspace code finds a copy of an artifact.
+std::string CopyOf(const std::string& name);
+// Makes it, or makes it anew, and returns its path there. Blocks.
+Result<std::string> CopyIntoWorkspace(FileStorage& storage, const os::Directory& workspace, const std::string& name);
 
 }  // namespace cella::storage

@@ -16,6 +16,7 @@
 #include "storage/file_storage.h"
 #include "storage/names.h"
 #include "storage/service.h"
+#include "storage/uploads.h"
 #include "store/test_directory.h"
 
 namespace cella::storage {
@@ -380,6 +381,52 @@ TEST(WhyWritableTest, StoragesAndWhatGuestsWriteMustNotOverlap) {
   EXPECT_NE(WhyWritable("/a", {"/"}), "");
   EXPECT_EQ(WhyWritable("/ab", {"/a"}), "");
   EXPECT_EQ(WhyWritable("/a", {}), "");
+}
+
+class UploadsTest : public StorageTest {
+ protected:
+  uint64_t Begin(const std::string& name) { return uploads_.Add(storage_->BeginSave(name).value()); }
+
+  std::unique_ptr<FileStorage> storage_ = Open();
+  Uploads uploads_;
+};
+
+TEST_F(UploadsTest, KeepsPartsInTheirOrder) {
+  const uint64_t first = Begin("a"), second = Begin("b");
+  ASSERT_TRUE(uploads_.Append(first, "one, "));
+  ASSERT_TRUE(uploads_.Append(second, "other"));
+  ASSERT_TRUE(uploads_.Append(first, "two"));
+  EXPECT_THAT(Names(*storage_), IsEmpty());
+  ASSERT_TRUE(uploads_.Take(first).value().Commit({.kind = Kind::kText}));
+  EXPECT_EQ(Content(*storage_, "a"), "one, two");
+  EXPECT_THAT(Names(*storage_), ElementsAre("a"));
+}
+
+TEST_F(UploadsTest, RefusesUnknownAndTakenOnes) {
+  const uint64_t id = Begin("a");
+  EXPECT_EQ(uploads_.Append(id + 1, "x").error().code, ErrorCode::kNotFound);
+  ASSERT_TRUE(uploads_.Take(id));
+  EXPECT_EQ(uploads_.Append(id, "x").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(uploads_.Take(id).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(UploadsTest, ForgetsTheOldestBeyondTheirNumber) {
+  const uint64_t oldest = Begin("oldest"), next = Begin("next");
+  for (size_t i = 0; i < Uploads::kMost - 1; ++i) Begin("more");
+  EXPECT_FALSE(uploads_.Append(oldest, "x"));
+  EXPECT_TRUE(uploads_.Append(next, "x"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(path_ + "/.cella/tmp"), {}), static_cast<long>(Uploads::kMost));
+}
+
+TEST_F(UploadsTest, ForgetsTheOldestBeyondTheirBytes) {
+  const std::string part(size_t{50} << 20, 'x');
+  const uint64_t first = Begin("a"), second = Begin("b"), third = Begin("c");
+  ASSERT_TRUE(uploads_.Append(first, part));
+  ASSERT_TRUE(uploads_.Append(second, part));
+  ASSERT_TRUE(uploads_.Append(third, part));
+  EXPECT_FALSE(uploads_.Append(first, "x"));
+  EXPECT_TRUE(uploads_.Append(second, "x"));
+  EXPECT_EQ(uploads_.Append(third, part).error().code, ErrorCode::kExhausted) << "an artifact has a bound of its own";
 }
 
 }  // namespace

@@ -223,8 +223,12 @@ class Container(CommandLine):
         chosen = engine.chosen_engine()
         flags = ["--executor", self.name, "--image", chosen["CELLA_TEST_IMAGE"], "--mode", self._mode]
         flags += [word for key, value in settings.items() if key in self.FLAGS for word in (self.FLAGS[key], value)]
+        storage = None
+        if "storage" in settings:
+            storage = tempfile.TemporaryDirectory(prefix="cella-contract-")
+            flags += ["--storage", storage.name]
         environment = {**self._environment, "DOCKER_HOST": chosen["DOCKER_HOST"]}
-        return _Conversation(Repl(self._binary, *flags, env=environment, python=None))
+        return _Conversation(Repl(self._binary, *flags, env=environment, python=None), storage)
 
 
 CONTAINER = frozenset({"languages:bash"})
@@ -265,11 +269,11 @@ class CppLibrary(CommandLine):
 
 def command_line_drivers(binary, environment):
     return [
-        Container("container", "session", CONTAINER | CELLS | TERMINAL, binary, environment),
+        Container("container", "session", CONTAINER | CELLS | TERMINAL | {"storage"}, binary, environment),
         Container("container-command", "command", CONTAINER, binary, environment),
         CommandLine("sandbox", EVERYWHERE | CELLS | TERMINAL | {"checkpoint", "jail", "deps", "storage"}, binary, environment),
         CommandLine("local", EVERYWHERE, binary, environment),
-        PlainProcess("inprocess", CELLS | TERMINAL, binary, environment),
-        KernelCommandLine("subprocess", CELLS | TERMINAL, binary, environment),
-        JailedKernelCommandLine("subprocess", CELLS | TERMINAL, binary, environment),
+        PlainProcess("inprocess", CELLS | TERMINAL | {"storage"}, binary, environment),
+        KernelCommandLine("subprocess", CELLS | TERMINAL | {"storage"}, binary, environment),
+        JailedKernelCommandLine("subprocess", CELLS | TERMINAL | {"storage"}, binary, environment),
     ]

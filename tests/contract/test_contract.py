@@ -20,7 +20,7 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": HOME.name, "LANG"
 # What cella.h has: no questions about names.
 CPP = CELLS - {"questions"}
 LIBRARY_DRIVERS = [
-    CppLibrary("sandbox", EVERYWHERE | CPP | {"checkpoint", "jail"}, program.program(), ENVIRONMENT),
+    CppLibrary("sandbox", EVERYWHERE | CPP | {"checkpoint", "jail", "storage"}, program.program(), ENVIRONMENT),
     CppLibrary("inprocess", CPP - {"magics"}, program.program(), ENVIRONMENT, rolls_back=False),
 ]
 DRIVERS = [
@@ -115,7 +115,7 @@ def test_every_case_that_is_different_somewhere_exists():
 
 
 def test_every_needed_capability_is_defined():
-    # Of these sdk/python/tests/test_contract_of_tools.py has the drivers.
+    # Of these sdk/python/tests/test_contract_of_namespaces.py has the drivers.
     known = {"tools", "manycalls"}.union(*(driver.capabilities for driver in DRIVERS))
     unknown = {need for case in CASES for need in case.needs} - known
     assert not unknown, f"no executor has {unknown}: a word misspelt?"

@@ -132,6 +132,32 @@ def test_checkpoints_reset_and_files(session):
         session.do("read_file", "folder/data.bin")
 
 
+# --- Storage ---
+
+
+@pytest.mark.as_user
+def test_artifacts_and_workflows_outlive_their_session(library, tmp_path):
+    policy = json.dumps({"python": PYTHON, "storage": str(tmp_path / "data")})
+    source = "async def run(n):\n    return n + 1\n"
+    first = library.open(policy)
+    assert first.run(f"artifacts.save('a/b', {{'n': 1}}); workflows.create('inc', {source!r}); 1").value == b"1"
+    other = library.open(policy)
+    assert other.run("artifacts.load('a/b')['n'], workflows.inc(4)").value == b"(1, 5)"
+    assert other.run("artifacts.save('large', bytes(3 << 20)); len(artifacts.load('large'))").value == b"3145728"
+    first.free()
+    assert json.loads((tmp_path / "data/artifacts/a/b").read_text()) == {"n": 1}
+    assert other.run("open(artifacts.path('a/b')).read()").value == b"'{\"n\": 1}'"
+    other.free()
+
+
+def test_storage_where_code_may_write_is_refused(library, tmp_path):
+    for storage in (tmp_path / "data", tmp_path):
+        with pytest.raises(Failure, match="code may write"):
+            library.open(json.dumps({"python": PYTHON, "workdir": str(tmp_path), "storage": str(storage)}))
+    with pytest.raises(Failure, match="own process has no storage"):
+        library.open(json.dumps({"executor": "inprocess", "storage": str(tmp_path / "other")}))
+
+
 # --- Tools ---
 
 

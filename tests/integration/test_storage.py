@@ -188,6 +188,18 @@ def test_http_saves_loads_lists_and_deletes(stored):
     assert alice.ask("PUT", artifacts(session, "bad", "?kind=json"), body=b"{").error(400)["code"] == "artifact_failed"
 
 
+def test_http_path_is_a_copy_in_the_workspace(stored):
+    _, alice, bob = stored
+    session = alice.open(storage="work")  # noqa: F811
+    for content in (b"x,y", os.urandom(3_000_000)):
+        alice.ask("PUT", artifacts(session, "a/b.csv"), body=content).expect(201)
+        assert alice.get(artifacts(session, "a/b.csv", "?path=true")).expect(200) == {"file": ".artifacts/a/b.csv"}
+        assert alice.get(session.path("files", ".artifacts/a/b.csv")).body == content
+    assert alice.get(artifacts(session, "none", "?path=true")).error(404)["code"] == "artifact_not_found"
+    alice.get(artifacts(session, "..%2Fx", "?path=true")).error(400)
+    assert bob.get(artifacts(session, "a/b.csv", "?path=true")).status == 404
+
+
 def test_http_has_workflows(stored):
     _, alice, _ = stored
     session = alice.open(storage="work")  # noqa: F811

@@ -155,6 +155,7 @@ inline Expected<std::string> ToDocument(const SessionOptions& options) {
   if (policy.jail) json.Raw("jail", "true");
   if (policy.startup_timeout != Policy().startup_timeout) json.Time("startup_timeout", policy.startup_timeout);
   if (!options.preload.empty()) json.Raw("preload", ToJson(options.preload));
+  json.TextIfAny("storage", options.storage);
   if (options.checkpoint != CheckpointMode::kAuto) json.Text("checkpoint", ToString(options.checkpoint));
   if (options.idle_timeout) json.Time("idle_timeout", *options.idle_timeout);
   if (options.max_lifetime) json.Time("max_lifetime", *options.max_lifetime);

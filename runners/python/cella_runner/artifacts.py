@@ -1,6 +1,7 @@
 """The name `artifacts`: text, bytes and JSON values that outlive the session. Nothing is ever pickled.
 
-What is large goes through a file of the workspace, in both directions.
+What is large goes through a file of the workspace, in both directions; in parts where the host does not see the
+workspace.
 """
 
 import builtins
@@ -10,6 +11,8 @@ from . import calls
 
 SPACE = "artifacts"
 _INLINE = 128 << 10  # escaped, this is less than a call may have
+_PART = 512 << 10  # in base64 likewise
+_MOST_TRIES = 5
 _WORKSPACE = "/workspace"
 
 
@@ -25,7 +28,7 @@ class ArtifactNotFoundError(ArtifactError):
     __module__ = "builtins"
 
 
-_ERRORS = {kind.__name__: kind for kind in (ArtifactError, ArtifactNotFoundError)}
+ERRORS = {kind.__name__: kind for kind in (ArtifactError, ArtifactNotFoundError)}
 _HINTS = {
     "DataFrame": "save data.to_csv() or data.to_json()",
     "Series": "save data.to_csv() or data.to_json()",
@@ -45,7 +48,7 @@ _HINTS = {
 
 def _call(operation, args=(), kwargs=None):
     # The host names what it was asked for in its own words.
-    return calls.call(SPACE, operation, args, kwargs, _ERRORS)
+    return calls.call(SPACE, operation, args, kwargs, ERRORS)
 
 
 def _error(operation, message):
@@ -137,6 +140,90 @@ def _inline(kind, content):
     return base64.b64encode(content).decode("ascii")
 
 
+def _in_parts(name, answer):
+    """Kind and bytes of a content that is too large for one answer, and may be replaced meanwhile."""
+    import base64
+
+    for _ in range(_MOST_TRIES):
+        parts, size, version = [], 0, answer["version"]
+        while True:
+            part = _call("part", (name, size, version))
+            if part["version"] != version:
+                break
+            data = base64.b64decode(part["data"])
+            parts.append(data)
+            size += len(data)
+            if len(data) < _PART:
+                return answer["kind"], b"".join(parts)
+        answer = _call("load", (name,))
+        if "version" not in answer:
+            return _content(name, answer)
+    raise _error("load", "'%s' is replaced again and again while it is loaded" % name)
+
+
+def _content(name, answer):
+    """Kind and bytes of what the host answered."""
+    kind = answer["kind"]
+    if "data" in answer:
+        if kind != "bytes":
+            return kind, answer["data"].encode("utf-8")
+        import base64
+
+        return kind, base64.b64decode(answer["data"])
+    if "file" not in answer:
+        return _in_parts(name, answer)
+    path = os.path.join(_workspace(), answer["file"])
+    try:
+        with open(path, "rb") as file:
+            return kind, file.read()
+    except OSError as error:
+        raise _error("load", "the workspace lost the content: %s" % error) from None
+    finally:
+        _remove(path)
+
+
+def _remove(path):
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def _save_file(name, kind, content, details):
+    part = _part_name()
+    path = os.path.join(_workspace(), part)
+    try:
+        with open(path, "wb") as file:
+            file.write(content)
+        return _call("save", (name, kind), dict(details, file=part))
+    except OSError as error:
+        raise _error("save", "the workspace takes no file of %d bytes: %s" % (len(content), error)) from None
+    finally:
+        _remove(path)
+
+
+def _save_parts(name, kind, content, details, upload):
+    import base64
+
+    for offset in range(0, len(content), _PART):
+        _call("append", (upload, base64.b64encode(content[offset : offset + _PART]).decode("ascii")))
+    return _call("save", (name, kind), dict(details, upload=upload))
+
+
+def _write_copy(name, content):
+    path = os.path.join(_workspace(), ".artifacts", *name.split("/"))
+    part = os.path.join(_workspace(), _part_name())
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(part, "wb") as file:
+            file.write(content)
+        os.replace(part, path)
+    except OSError as error:
+        _remove(part)
+        raise _error("path", "the workspace takes no copy: %s" % error) from None
+    return path
+
+
 class Artifacts:
     """What outlives the session: `save`, `load`, `list`, `get`, `exists`, `delete`, `path`."""
 
@@ -146,42 +233,14 @@ class Artifacts:
         details = {"description": description, "metadata": metadata}
         if len(content) <= _INLINE:
             return Entry(_call("save", (name, kind), dict(details, data=_inline(kind, content))))
-        part = _part_name()
-        path = os.path.join(_workspace(), part)
-        try:
-            with open(path, "wb") as file:
-                file.write(content)
-            return Entry(_call("save", (name, kind), dict(details, file=part)))
-        except OSError as error:
-            raise _error("save", "the workspace takes no file of %d bytes: %s" % (len(content), error)) from None
-        finally:
-            try:
-                os.unlink(path)
-            except OSError:
-                pass
+        way = _call("begin", (name,))
+        if "upload" in way:
+            return Entry(_save_parts(name, kind, content, details, way["upload"]))
+        return Entry(_save_file(name, kind, content, details))
 
     def load(self, name):
         """The value as it was saved."""
-        answer = _call("load", (name,))
-        if "data" in answer:
-            data = answer["data"]
-            if answer["kind"] == "bytes":
-                import base64
-
-                return base64.b64decode(data)
-            return _decode(answer["kind"], data.encode("utf-8"))
-        path = os.path.join(_workspace(), answer["file"])
-        try:
-            with open(path, "rb") as file:
-                content = file.read()
-        except OSError as error:
-            raise _error("load", "the workspace lost the content: %s" % error) from None
-        finally:
-            try:
-                os.unlink(path)
-            except OSError:
-                pass
-        return _decode(answer["kind"], content)
+        return _decode(*_content(name, _call("load", (name,))))
 
     def list(self):
         """Entries of all artifacts, by name."""
@@ -207,7 +266,11 @@ class Artifacts:
     def path(self, name):
         """A file with the content: the artifact itself, or a copy in the workspace where code cannot see it."""
         answer = _call("path", (name,))
-        return answer["path"] if "path" in answer else os.path.join(_workspace(), answer["file"])
+        if "path" in answer:
+            return answer["path"]
+        if "file" in answer:
+            return os.path.join(_workspace(), answer["file"])
+        return _write_copy(name, _content(name, answer)[1])
 
     def __repr__(self):
         return "<artifacts: save, load, list, get, exists, delete, path>"
@@ -224,5 +287,5 @@ def install():
         pass
     builtins.artifacts = Artifacts()
     builtins.HostCallError = calls.HostCallError
-    for name, kind in _ERRORS.items():
+    for name, kind in ERRORS.items():
         setattr(builtins, name, kind)

@@ -18,7 +18,7 @@ class WorkflowError(calls.HostCallError):
     __module__ = "builtins"
 
 
-_ERRORS = {"WorkflowError": WorkflowError}
+ERRORS = {"WorkflowError": WorkflowError}
 _COROUTINES = 0x80 | 0x200  # inspect.CO_COROUTINE, CO_ASYNC_GENERATOR
 # Frames of their own before Python 3.12, which belong to the function around them.
 _INLINE = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
@@ -31,22 +31,26 @@ def _is_in_coroutine(frame) -> bool:
 
 
 def _call(operation, *args):
-    return calls.call(SPACE, operation, args, None, _ERRORS)
+    return calls.call(SPACE, operation, args, None, ERRORS)
+
+
+async def _call_async(operation, *args):
+    return await calls.call_async(SPACE, operation, args, None, ERRORS)
 
 
 def _error(operation, message):
     return WorkflowError("workflows.%s: %s" % (operation, message), SPACE, operation, "WorkflowError")
 
 
-def _load(answer):
-    """The function `run` of a source."""
+def _load(answer, names):
+    """The function `run` of a source, whose built-in names are those of a module."""
     name, source = answer["name"], answer["source"]
     file = "<workflow %s>" % name
     # For tracebacks.
     lines = sys.modules.get("linecache")
     if lines is not None:
         lines.cache[file] = (len(source), None, source.splitlines(True), file)
-    namespace = {"__name__": "workflow_" + name, "__file__": file, "__builtins__": builtins}
+    namespace = {"__name__": "workflow_" + name, "__file__": file, "__builtins__": names}
     try:
         code = compile(source, file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
@@ -56,11 +60,6 @@ def _load(answer):
     if not callable(run):
         raise _error("invoke", "'%s' has no function run" % name)
     return run
-
-
-async def _start(operation_name, args, kwargs):
-    answer = await calls.call_async(SPACE, "source", (operation_name,), None, _ERRORS)
-    return await _load(answer)(*args, **kwargs)
 
 
 def _finish(loop):
@@ -131,9 +130,12 @@ def _wait_in_thread(run, args, kwargs):
 
 
 class Workflow:
-    def __init__(self, name: str):
+    def __init__(self, name: str, call=_call, call_async=_call_async, names=builtins):
         self.__name__ = name
         self.__qualname__ = "workflows." + name
+        self._call = call
+        self._call_async = call_async
+        self._names = names
 
     def __call__(self, /, *args, **kwargs):
         if _is_in_coroutine(sys._getframe(1)):
@@ -142,10 +144,10 @@ class Workflow:
 
     def call_sync(self, /, *args, **kwargs):
         """Blocks and returns the value."""
-        return _wait(_load(_call("source", self.__name__)), args, kwargs)
+        return _wait(_load(self._call("source", self.__name__), self._names), args, kwargs)
 
-    def call_async(self, /, *args, **kwargs):
-        return _start(self.__name__, args, kwargs)
+    async def call_async(self, /, *args, **kwargs):
+        return await _load(await self._call_async("source", self.__name__), self._names)(*args, **kwargs)
 
     def __repr__(self):
         return "<workflow %s>" % self.__name__
@@ -163,35 +165,43 @@ def _entries(answer):
 class Workflows:
     """Programs that outlive the session: `create`, `get`, `list`, `search`, `delete`, `invoke`, or by their names."""
 
+    def __init__(self, call=_call, call_async=_call_async, names=builtins):
+        self._call = call
+        self._call_async = call_async
+        self._names = names
+
+    def _named(self, name) -> Workflow:
+        return Workflow(name, self._call, self._call_async, self._names)
+
     def __getattr__(self, name: str) -> Workflow:
         if name.startswith("_"):
             raise AttributeError(name)
-        return Workflow(name)
+        return self._named(name)
 
     def create(self, name, source, description=""):
         """Keep a source with an `async def run(...)`. What does not parse is not stored."""
-        return Entry(_call("create", name, source, description))
+        return Entry(self._call("create", name, source, description))
 
     def get(self, name):
         """The entry with its `source`; None: there is none."""
-        answer = _call("get", name)
+        answer = self._call("get", name)
         return None if answer is None else Entry(answer)
 
     def list(self):
         """Entries of all workflows, by name."""
-        return _entries(_call("list"))
+        return _entries(self._call("list"))
 
     def search(self, query, limit=10):
         """Entries with any of the words, the best first."""
-        return _entries(_call("search", query, limit))
+        return _entries(self._call("search", query, limit))
 
     def delete(self, name):
         """False: there was none."""
-        return _call("delete", name)
+        return self._call("delete", name)
 
     def invoke(self, name, /, *args, **kwargs):
         """Runs a workflow: the value, or in a coroutine an awaitable."""
-        workflow = Workflow(name)
+        workflow = self._named(name)
         if _is_in_coroutine(sys._getframe(1)):
             return workflow.call_async(*args, **kwargs)
         return workflow.call_sync(*args, **kwargs)
@@ -199,7 +209,7 @@ class Workflows:
     def __dir__(self):
         names = ["create", "get", "list", "search", "delete", "invoke"]
         try:
-            return names + [each["name"] for each in _call("list")["workflows"]]
+            return names + [each["name"] for each in self._call("list")["workflows"]]
         except calls.HostCallError:
             return names  # no run is on
 

@@ -1,6 +1,5 @@
 """What outlives sessions: artifacts and workflows, from outside and from the code."""
 
-import ast
 import asyncio
 import pickle
 import warnings
@@ -169,6 +168,48 @@ def test_other_executors_have_the_storage_from_outside(data, executor):
         assert session.run("1", language="python").exit_code == 0
 
 
+def test_path_outside_is_the_file_itself(session, data):
+    session.run("artifacts.save('a/b.csv', 'x,y')")
+    assert session.artifacts.path("a/b.csv") == str(data / "artifacts/a/b.csv")
+    with open(session.artifacts.path("a/b.csv")) as file:
+        assert file.read() == "x,y"
+    with pytest.raises(ArtifactNotFoundError):
+        session.artifacts.path("none")
+    with pytest.raises(ArtifactError):
+        session.artifacts.path("../requirements.txt")
+
+
+def test_path_in_code_is_the_file_itself_only_where_code_shares_the_file_system(session, data):
+    saved = "artifacts.save('a', 'content')\n"
+    inside = session.run(saved + "path = artifacts.path('a')\nopen(path, 'a').write('!')\npath").value
+    assert inside == "'/workspace/.artifacts/a'" and session.artifacts.load("a") == "content"
+    with cella.sync.Session(data, cella.InProcessExecutor()) as shared:
+        assert shared.run(saved + "artifacts.path('a')").value == repr(str(data / "artifacts/a"))
+
+
+def test_calls_of_code_in_this_process_pass_the_gate(data):
+    with cella.sync.Session(data, cella.InProcessExecutor()) as session:
+        events = []
+        saving = "artifacts.save('a', 1); artifacts.load('a'); workflows.list()"
+        assert session.run(saving, on_event=events.append).ok
+        documents = [each.document for each in events if each.type == "tool"]
+        calls = [(each["namespace"], each["name"], each["status"]) for each in documents]
+        assert calls == [("artifacts", "save", "ok"), ("artifacts", "load", "ok"), ("workflows", "list", "ok")]
+        result = session.run("for n in range(10001): artifacts.exists('a') if n > 9998 else tools.list()")
+        assert "more than 10000 calls" in result.error.message, result.error
+        assert session.run("import threading; keep = artifacts; artifacts.load('a')").value == "1"
+
+
+def test_code_in_this_process_runs_only_approved_sources(data):
+    with cella.sync.Session(data) as jailed:
+        jailed.run(f"workflows.create('inc', {SOURCE!r})")
+        with cella.sync.Session(data, cella.InProcessExecutor()) as session:
+            failed = session.run("workflows.inc(1)")
+            assert failed.error.name == "WorkflowError" and "cella workflows approve inc" in failed.error.message
+            session.workflows.create("inc", SOURCE)
+            assert session.run("await workflows.inc(1), await workflows.inc.call_async(2)").value == "(2, 3)"
+
+
 def test_two_sessions_share_a_storage(session, data):
     with cella.sync.Session(data) as other:
         other.run("artifacts.save('a', [1])")
@@ -207,45 +248,3 @@ def test_nothing_is_executed_by_looking_at_it(session, data, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(session.workflows.list()) == 1
-
-
-SNIPPETS = {
-    "default": """
-storage = FileStorage(base_path=Path("./data"))
-
-async with Session(storage=storage) as session:
-    result = await session.run(agent_code)
-""",
-    "in-process": """
-config = InProcessConfig(
-    default_timeout=30.0,  # Default execution timeout in seconds
-    allow_runtime_deps=True  # Allow agents to install packages at runtime
-)
-
-executor = InProcessExecutor(config=config)
-
-async with Session(storage=storage, executor=executor) as session:
-    result = await session.run(agent_code)
-""",
-}
-
-
-def test_snippets_of_py_code_mode_run_with_other_imports(tmp_path, monkeypatch):
-    """Of its guide to executors."""
-    monkeypatch.chdir(tmp_path)
-    names = {"agent_code": "6 * 7"}
-    imports = (
-        "from cella import Session, FileStorage\nfrom pathlib import Path\n"
-        "from cella.execution import InProcessExecutor, InProcessConfig\n"
-    )
-    for snippet in SNIPPETS.values():
-        code = compile(imports + snippet, "<snippet>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        names.pop("result", None)
-
-        async def run(code=code):
-            await eval(code, names)
-
-        asyncio.run(run())
-        assert names["result"].value == "42"
-    with cella.sync.Session(tmp_path / "data") as session:
-        assert session.artifacts.list() == []

@@ -207,6 +207,67 @@ def test_secret_of_a_function_is_nowhere_in_the_guest(session, wait):
     assert SECRET not in "".join(events) + str(result.document)
 
 
+def test_stream_serves_calls_while_its_events_are_read(session, twin, wait):
+    stream = session.stream("first = tools.add(1)\nprint(first)\nprint(tools.later('x'))")
+    events = list(twin.each(stream))
+    assert "".join(event.text for event in events if event.type == "stdout") == "3\nx\n"
+    assert [event.document["name"] for event in events if event.type == "tool"] == ["add", "later"]
+    assert events[-1].type == "finished" and [event.n for event in events] == list(range(len(events)))
+    assert stream.result.ok and stream.result.stdout == "3\nx\n"
+
+
+def test_stream_that_is_left_ends_its_run_and_its_calls(session, twin, wait):
+    begun, cancelled = [], []
+
+    @session.tool
+    async def hang():
+        begun.append(1)
+        try:
+            await asyncio.sleep(60 if twin.name == "async" else 0.1)
+        except asyncio.CancelledError:
+            cancelled.append(1)
+            raise
+
+    stream = session.stream("print('x', flush=True)\nwhile True: tools.hang()")
+    for event in twin.each(stream):
+        if event.type == "stdout":
+            break
+    twin.close(stream)
+    assert wait(session.run("tools.add(1)")).value == "3"
+    assert stream.result is None
+    if begun and twin.name == "async":
+        assert cancelled == [1]
+
+
+def test_started_run_has_its_calls_served_beside_the_caller(session, twin, wait):
+    run = wait(session.start("import time\nfound = [tools.add(n) for n in range(50)]\nfound[-1], tools.later('x')"))
+    result = wait(run.result())
+    assert result.value == "(51, 'x')", result.error
+    names = [event.document["name"] for event in twin.each(run.events()) if event.type == "tool"]
+    assert names == ["add"] * 50 + ["later"]
+    assert wait(session.run("tools.add(1)")).value == "3"
+
+
+def test_run_that_was_started_in_its_own_session_by_a_tool_is_refused(session, wait):
+    @session.tool
+    def nested():
+        answer = session.start("1")
+        return asyncio.run(answer) if asyncio.iscoroutine(answer) else answer
+
+    assert "wait for itself" in wait(session.run("tools.nested()")).error.message
+
+
+def test_session_shows_its_tools_outside_as_its_code_sees_them(session, wait):
+    assert [each["name"] for each in session.tools.list()] == ["add", "later"] == list(session.tools)
+    assert session.tools.add(1, b=5) == 6 and wait(session.run("tools.add(1, b=5)")).value == "6"
+    assert [each["name"] for each in session.tools.search("two numbers")] == ["add"]
+    inside = wait(session.run("tools.search('two numbers'), tools.add.describe()")).value
+    assert eval(inside) == ([session.tools.add.describe()], session.tools.add.describe())
+    assert "add" in session.tools and len(session.tools) == 2
+    with pytest.raises(AttributeError, match="add, later"):
+        session.tools.none()
+
+
 def test_client_that_leaves_in_the_middle_of_a_call_ends_its_run(session, wait):
     """A channel that is dropped; the next run is untouched."""
     if hasattr(session, "aclose"):

@@ -17,12 +17,16 @@ import typing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any, Callable, Optional
+
+    Entries = list[dict[str, Any]]
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}\Z")
 _RESERVED = ("list", "search", "call_sync", "call_async")
 _MOST_MESSAGE = 1500
+_MOST_FOUND = 100
+MOST_QUERY = 256
 MOST_BYTES = 1 << 20
 _PLAIN: dict[Any, tuple[str, tuple[type, ...]]] = {
     str: ("string", (str,)),
@@ -76,8 +80,15 @@ class Tool:
         self.description = text if description is None else description
         self.schema = self._make_schema(arguments)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself."""
+        return self.function(*args, **kwargs)
+
     def entry(self) -> dict[str, Any]:
         return {"name": self.name, "description": self.description, "schema": self.schema}
+
+    def describe(self) -> dict[str, Any]:
+        return self.entry()
 
     def _make_schema(self, descriptions: Mapping[str, str]) -> dict[str, Any]:
         properties: dict[str, Any] = {}
@@ -145,6 +156,48 @@ def registering(
         return function
 
     return register
+
+
+class Tools:
+    """The functions that a session lends to its code, with the words that the code has for them."""
+
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
+        self._tools = tools
+
+    def __getattr__(self, name: str) -> Tool:
+        try:
+            return self._tools[name]
+        except KeyError:
+            raise AttributeError(f"there is no tool {name!r}: there are {', '.join(self) or 'none'}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._tools))
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def list(self) -> Entries:
+        """Entries with `name`, `description` and `schema`, by name."""
+        return [self._tools[name].entry() for name in self]
+
+    def search(self, query: str, limit: int = 10) -> Entries:
+        """Entries that fit the words of the query, the best first."""
+        if len(query.encode()) > MOST_QUERY:
+            raise ValueError(f"a search takes at most {MOST_QUERY} bytes, not {len(query.encode())}")
+        wanted = re.findall(r"[a-z0-9\u0080-\U0010ffff]+", query.lower())
+        scored = []
+        for entry in self.list():
+            name, described = entry["name"].lower(), entry["description"].lower()
+            score = sum(3 * (word in name) + (word in described) for word in wanted)
+            if score > 0:
+                scored.append((-score, entry["name"]))
+        return [self._tools[name].entry() for _, name in sorted(scored)[: max(0, min(limit, _MOST_FOUND))]]
+
+    def __repr__(self) -> str:
+        return f"<tools: {', '.join(self) or 'none'}>"
 
 
 def message_of(error: BaseException) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable, Optional, Union
 
     from cella._async.channel import Channel
+    from cella._async.port import Documents
     from cella._private_server import PrivateServer
     from cella._tools import Tool
     from cella.result import Event
@@ -249,15 +250,30 @@ class Client(PackageRequests, StorageRoutes):
     async def put_value(self, session: str, name: str, kind: str, data: bytes) -> None:
         await self._put(target(_session_path(session, "variables", name), {"kind": kind}), data)
 
-    async def start_run(self, session: str, request: Mapping[str, Any]) -> str:
-        """Starts a run without waiting for its end: its id."""
+    async def start_run(
+        self, session: str, request: Mapping[str, Any], tools: Optional[Mapping[str, Tool]] = None
+    ) -> str:
+        """Starts a run without waiting for its end: its id. Calls of `tools` are served meanwhile."""
+        if tools:
+            from cella._async.serving import start_with_tools
+
+            return await start_with_tools(self, session, request, tools)
         answer = await self._ask("POST", _session_path(session, "runs"), {**request, "wait": False})
         return str(answer["id"])
 
     async def stream_run(
-        self, session: str, request: Mapping[str, Any], interrupted: Optional[Interrupted] = None
-    ) -> Answer:
-        """Runs code; its events are the lines of the answer. Release the answer."""
+        self,
+        session: str,
+        request: Mapping[str, Any],
+        interrupted: Optional[Interrupted] = None,
+        tools: Optional[Mapping[str, Tool]] = None,
+    ) -> Documents:
+        """Runs code; its events are the lines of the answer. Release the answer. Calls of `tools` are served by who
+        reads the lines."""
+        if tools:
+            from cella._async.serving import begin
+
+            return await begin(self, session, request, tools)
         document = {"cancel_on_disconnect": True, **request}
         return await self._begin("POST", _session_path(session, "runs"), document, _NDJSON, interrupted)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cella._async.exchange import Answer
     from cella._async.packages import OnProgress
     from cella._inprocess.record import Record
+    from cella._inprocess.storage import Storage
     from cella._tools import Tool
     from cella.config import InProcessConfig
 
@@ -81,6 +82,7 @@ class InProcess:
         self._guest: Optional[Guest] = None
         # A session of the private server, which alone reads and writes the storage. It runs nothing.
         self._beside: Optional[tuple[Client, str]] = None
+        self._code_storage: Optional[Storage] = None
         self._policy: Mapping[str, Any] = {}
 
     @property
@@ -103,6 +105,7 @@ class InProcess:
         if self._config.deps or self._config.deps_file is not None:
             _refuse("installer of its own yet", "install what the code needs into your environment, without deps=")
         self._policy = policy or {}
+        await self._open_storage()
         self._guest = Guest(self._config)
         return await self.get_session(self._guest.id)
 
@@ -127,17 +130,25 @@ class InProcess:
 
     # Storage
 
-    async def _storage(self) -> tuple[Client, str]:
+    async def _open_storage(self) -> None:
         where = self._policy.get("storage")
         if where is None:
-            raise Conflict(409, "conflict", "this session has no storage", "open it with storage=")
-        if self._beside is None:
-            from cella._async.client import started_server
-            from cella._async.clients import shared_client
+            return
+        from cella._async.client import started_server
+        from cella._async.clients import shared_client
+        from cella._inprocess.storage import Storage
+        from cella._sync.clients import shared_client as client_for_code
 
-            client = shared_client(started_server())
-            made = await client.create_session({"storage": where, "idle_timeout": "1d", "max_lifetime": "7d"})
-            self._beside = client, str(made["id"])
+        server = started_server()
+        client = shared_client(server)
+        policy = {"executor": "local", "storage": where, "idle_timeout": "1d", "max_lifetime": "7d"}
+        made = str((await client.create_session(policy))["id"])
+        self._beside = client, made
+        self._code_storage = Storage(client_for_code(server), made)
+
+    async def _storage(self) -> tuple[Client, str]:
+        if self._beside is None:
+            raise Conflict(409, "conflict", "this session has no storage", "open it with storage=")
         return self._beside
 
     async def storage(
@@ -173,9 +184,17 @@ class InProcess:
             self._open.cancel(record.id)
             raise
 
-    def _submit(self, request: Mapping[str, Any]) -> Record:
+    def _submit(
+        self, request: Mapping[str, Any], tools: Optional[Mapping[str, Tool]] = None,
+        values: Optional[Mapping[str, object]] = None,
+    ) -> Record:
         self.check_process()
-        return self._open.submit(request)
+        host = None
+        if tools or self._code_storage is not None:
+            from cella._inprocess.host_calls import HostCalls
+
+            host = HostCalls(self._open.id, tools or {}, coroutine_runner(), self._code_storage)
+        return self._open.submit(request, values, host)
 
     async def run(
         self, session: str, request: Mapping[str, Any], interrupted: Optional[Interrupted] = None
@@ -190,11 +209,8 @@ class InProcess:
     async def run_with_tools(
         self, session: str, request: Mapping[str, Any], tools: Mapping[str, Tool], on_event: Optional[OnEvent]
     ) -> Result:
-        from cella._inprocess.host_calls import HostCalls
-
         refuse_own_session(session)
-        self.check_process()
-        record = self._open.submit(request, host=HostCalls(session, tools, coroutine_runner()))
+        record = self._submit(request, tools)
         if on_event is None:
             await self._wait(record, None)
             return Result(record.result())
@@ -208,17 +224,23 @@ class InProcess:
 
     async def put_value(self, session: str, name: str, kind: str, data: bytes) -> None:
         value = data if kind == "bytes" else data.decode() if kind == "text" else json.loads(data)
-        self.check_process()
-        record = self._open.submit({"code": ""}, {name: value})
+        record = self._submit({"code": ""}, None, {name: value})
         await self._wait(record, None)
 
-    async def start_run(self, session: str, request: Mapping[str, Any]) -> str:
-        return self._submit(request).id
+    async def start_run(
+        self, session: str, request: Mapping[str, Any], tools: Optional[Mapping[str, Tool]] = None
+    ) -> str:
+        if tools:
+            refuse_own_session(session)
+        return self._submit(request, tools).id
 
     async def stream_run(
-        self, session: str, request: Mapping[str, Any], interrupted: Optional[Interrupted] = None
+        self, session: str, request: Mapping[str, Any], interrupted: Optional[Interrupted] = None,
+        tools: Optional[Mapping[str, Tool]] = None,
     ) -> _Events:
-        record = self._submit(request)
+        if tools:
+            refuse_own_session(session)
+        record = self._submit(request, tools)
         return _Events(record, 0, lambda: self._open.cancel(record.id))
 
     async def events(self, session: str, run: str, after: Optional[int] = None) -> _Events:

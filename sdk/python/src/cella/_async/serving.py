@@ -1,16 +1,17 @@
-"""Runs of a session that has tools: over a channel, on which their calls come back here to be served."""
+"""Runs of a session that has tools: over a channel, on which their calls come back here to be served. They are served
+by what reads the events of the run."""
 
 from __future__ import annotations
 
 from cella._tools import SERVED, BadArgument, message_of, refuse_own_session
 from cella._transport.aio import INTERRUPTS
-from cella._transport.aio_calls import Crew, TookTooLong, perform
+from cella._transport.aio_calls import Crew, TookTooLong, perform, start_in_background
 from cella.errors import CellaError, ConnectionFailed, ProtocolError, api_error
 from cella.result import Event, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Mapping
     from typing import Any, Callable, Optional
 
     from cella._async.channel import Channel
@@ -27,81 +28,133 @@ async def run_with_tools(
     client: Port, session: str, request: Mapping[str, Any], tools: Mapping[str, Tool], on_event: Optional[OnEvent]
 ) -> Result:
     """An exception here ends the run: the channel takes it along."""
+    served = await begin(client, session, request, tools)
+    try:
+        async for event in served.lines():
+            if on_event is not None:
+                await on_event(Event(event))
+    finally:
+        served.channel.close()
+        await served.crew.close()
+    return Result(await client.get_run(session, served.run))
+
+
+async def start_with_tools(
+    client: Port, session: str, request: Mapping[str, Any], tools: Mapping[str, Tool]
+) -> str:
+    """The id of a run whose calls are served behind the caller's back. Without this process it goes on: calls fail."""
+    served = await begin(client, session, request, tools, cancel_on_disconnect=False)
+    try:
+        await served.accept()
+    except BaseException:
+        served.release()
+        raise
+    start_in_background(served.follow)
+    return served.run
+
+
+async def begin(
+    client: Port, session: str, request: Mapping[str, Any], tools: Mapping[str, Tool], cancel_on_disconnect: bool = True
+) -> Served:
     refuse_own_session(session)
     channel = await client.open_channel(session)
-    serving = _Serving(channel, session, tools, on_event)
     try:
         await channel.send({"type": "tools", "tools": [tool.entry() for tool in tools.values()]})
-        await channel.send({"type": "run", "ref": "run", "cancel_on_disconnect": True, **request})
-        await serving.follow()
-    except INTERRUPTS:
-        await _finish_interrupted(client, session, serving)
-        raise
-    finally:
+        run = {"type": "run", "ref": "run", "cancel_on_disconnect": cancel_on_disconnect, **request}
+        await channel.send(run)
+    except BaseException:
         channel.close()
-        await serving.crew.close()
-    return Result(await client.get_run(session, serving.run))
+        raise
+    return Served(client, channel, session, tools)
 
 
-async def _finish_interrupted(client: Port, session: str, serving: _Serving) -> None:
-    """The code may end by itself and keep its state."""
-    try:
-        await client.interrupt(session)
-        serving.channel.set_bound(_INTERRUPT_GRACE)
-        await serving.follow()
-    except CellaError:
-        pass
+class Served:
+    """One run, from its acceptance to its end. Calls are served while its events are read."""
 
-
-class _Serving:
-    """One run, from its acceptance to its end."""
-
-    def __init__(
-        self, channel: Channel, session: str, tools: Mapping[str, Tool], on_event: Optional[OnEvent]
-    ) -> None:
+    def __init__(self, client: Port, channel: Channel, session: str, tools: Mapping[str, Tool]) -> None:
         self.channel = channel
         self.crew = Crew()
         self.run = ""
+        self._client = client
         self._session = session
         self._tools = tools
-        self._on_event = on_event
         # The first events may come before the word that the run was accepted.
         self._early: list[dict[str, Any]] = []
 
-    async def follow(self) -> None:
-        while True:
-            message = await self.channel.receive()
-            kind = message.get("type")
-            if kind == "refused":
-                error = message.get("error") or {}
-                code = str(error.get("code", "unknown"))
-                raise api_error(_STATUS.get(code, 409), code, str(error.get("message", "")))
-            if kind == "call":
-                await self.crew.start(int(message["call"]), self._serve, message)
-            elif kind == "call_cancelled":
-                self.crew.cancel(int(message["call"]))
-            elif kind == "accepted":
-                self.run = str(message["run"])
-                early, self._early = self._early, []
-                for each in early:
-                    if await self._take(each):
-                        return
-            elif "event" in message and (await self._take(message)):
-                return
+    async def lines(self) -> AsyncIterator[Any]:
+        """The documents of its events, to the last."""
+        try:
+            while True:
+                event = await self._next()
+                if event is None:
+                    continue
+                yield event
+                if event.get("type") == "finished":
+                    return
+        except INTERRUPTS:
+            await self._finish_interrupted()
+            raise
 
-    async def _take(self, message: dict[str, Any]) -> bool:
-        """Whether the run has ended."""
-        if not self.run:
+    async def follow(self) -> None:
+        """To the end of the run, or of the connection."""
+        try:
+            async for _ in self.lines():
+                pass
+        except CellaError:
+            pass  # what waits for the run finds out
+        finally:
+            self.channel.close()
+            await self.crew.close()
+
+    async def accept(self) -> None:
+        """Until the run has an id. Its first events are dropped: they are read again by those who want them."""
+        while not self.run:
+            await self._next()
+
+    def release(self) -> None:
+        """In the middle this ends the run, unless it was begun to go on."""
+        self.channel.close()
+        self.crew.drop()
+
+    async def _finish_interrupted(self) -> None:
+        """The code may end by itself and keep its state."""
+        try:
+            await self._client.interrupt(self._session)
+            self.channel.set_bound(_INTERRUPT_GRACE)
+            while (await self._next() or {}).get("type") != "finished":
+                pass
+        except CellaError:
+            pass
+
+    async def _next(self) -> Optional[dict[str, Any]]:
+        """An event of the run, or nothing after another message."""
+        if self.run and self._early:
+            return self._event_of(self._early.pop(0))
+        message = await self.channel.receive()
+        kind = message.get("type")
+        if kind == "refused":
+            error = message.get("error") or {}
+            code = str(error.get("code", "unknown"))
+            raise api_error(_STATUS.get(code, 409), code, str(error.get("message", "")))
+        if kind == "call":
+            await self.crew.start(int(message["call"]), self._serve, message)
+        elif kind == "call_cancelled":
+            self.crew.cancel(int(message["call"]))
+        elif kind == "accepted":
+            self.run = str(message["run"])
+        elif "event" in message:
+            if self.run:
+                return self._event_of(message)
             self._early.append(message)
-            return False
+        return None
+
+    def _event_of(self, message: dict[str, Any]) -> Optional[dict[str, Any]]:
         if message.get("run") != self.run:
-            return False
+            return None
         event = message["event"]
         if not isinstance(event, dict):
             raise ProtocolError("an event of the channel is no object")
-        if self._on_event is not None:
-            await self._on_event(Event(event))
-        return event.get("type") == "finished"
+        return event
 
     async def _serve(self, message: dict[str, Any]) -> None:
         tool = self._tools.get(str(message.get("tool")))

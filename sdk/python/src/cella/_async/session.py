@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cella._async.client import Client
     from cella._async.port import Port
     from cella._async.stream import Run, RunStream
-    from cella._tools import Tool
+    from cella._tools import Tool, Tools
     from cella.config import Executor
     from cella.storage import FileStorage
 
@@ -33,6 +33,7 @@ else:
     from cella._hints import Any, Callable, Optional, Union, member, not_for_models
 
     Client, Port = member("cella._async.client", "Client"), member("cella._async.client", "Client")
+    Tools = member("cella._tools", "Tools")
     Run, RunStream = member("cella._async.stream", "Run"), member("cella._async.stream", "RunStream")
     OnText = not_for_models(lambda: Callable[[str], Union[Awaitable[None], None]])
     OnDisplay = not_for_models(lambda: Callable[[Output], Union[Awaitable[None], None]])
@@ -257,7 +258,7 @@ class Session(Parts, State):
 
         request = run_request(code, language, blocks, timeout, stdin, variables)
         request["input"] = input
-        return RunStream(self, request)
+        return RunStream(self, request, self._tools)
 
     async def start(
         self,
@@ -270,13 +271,14 @@ class Session(Parts, State):
         input: bool = False,
         variables: Optional[Mapping[str, object]] = None,
     ) -> Run:
-        """Starts a run that continues without a waiting caller."""
+        """Starts a run that continues without a waiting caller. Calls of tools are served meanwhile: by this loop, in
+        `cella.sync` by a thread."""
         from cella._async.stream import Run
 
         request = run_request(code, language, blocks, timeout, stdin, variables)
         request["input"] = input
         client, session = await self.opened()
-        return Run(client, session, await client.start_run(session, request))
+        return Run(client, session, await client.start_run(session, request, self._tools))
 
     async def cancel(self) -> int:
         """Ends every run of this session, also those that wait; from any task, thread or loop. How many there were.
@@ -333,7 +335,12 @@ class Session(Parts, State):
         register = registering(self._tools, name, description, timeout)
         return register if function is None else register(function)
 
+    @property
+    def tools(self) -> Tools:
+        """What `tool` has added: `list()`, `search(words)`, and each function by its name, with `describe()`."""
+        from cella._tools import Tools
 
+        return Tools(self._tools)
 
     # Names
 

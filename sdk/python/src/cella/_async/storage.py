@@ -43,6 +43,8 @@ class Artifacts:
     ) -> Entry:
         """Keeps text, bytes or a JSON value under a name such as `reports/june.json`."""
         try:
+            if not isinstance(description, str):
+                raise TypeError(f"description: must be text, not {type(description).__name__}")
             kind, content = encode(data)
             details = None if metadata is None else json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False)
         except (TypeError, ValueError) as error:
@@ -89,6 +91,13 @@ class Artifacts:
             return False
         return True
 
+    async def path(self, name: str) -> str:
+        """A file with the content: the artifact itself where this process shares the file system of the storage, which
+        is to be read only; else a copy in the workspace, as the code names it."""
+        client, session = await self._session.opened()
+        answer = await client.storage(session, "GET", "artifacts", _named(name), {"path": "true"})
+        return str(answer["path"]) if "path" in answer else f"/workspace/{answer['file']}"
+
 
 class Workflows:
     """Programs with an `async def run`, which outlive the session and run in it."""
@@ -99,6 +108,8 @@ class Workflows:
     async def create(self, name: str, source: str, description: str = "") -> Entry:
         """Keeps a source. What does not parse, or has no `async def run`, is not stored."""
         client, session = await self._session.opened()
+        if not isinstance(source, str) or not isinstance(description, str):
+            raise WorkflowError(400, "workflow_failed", "workflows.create: source and description: must be text")
         document = {"source": source, "description": description}
         return Entry(await client.storage(session, "PUT", "workflows", _identifier(name), None, document))
 
@@ -114,13 +125,19 @@ class Workflows:
 
     async def list(self) -> Entries:
         """All of them, by name. A file that is no workflow is left out with a warning."""
-        client, session = await self._session.opened()
-        return _entries(await client.storage(session, "GET", "workflows"))
+        return _entries(await self.answer())
 
     async def search(self, query: str, limit: int = 10) -> Entries:
         """Those with any of the words, the best first."""
+        return _entries(await self.answer(query, limit))
+
+    async def answer(self, query: Optional[str] = None, limit: Optional[int] = None) -> dict[str, Any]:
+        """`workflows`, and the files that were `left_out`, as over HTTP."""
         client, session = await self._session.opened()
-        return _entries(await client.storage(session, "GET", "workflows", None, {"query": query, "limit": limit}))
+        answer: dict[str, Any] = await client.storage(
+            session, "GET", "workflows", None, {"query": query, "limit": limit}
+        )
+        return answer
 
     async def delete(self, name: str) -> bool:
         """Whether it was there."""

@@ -10,7 +10,6 @@ import concurrent.futures
 import contextvars
 import inspect
 import json
-import re
 import threading
 import time
 from _thread import allocate_lock
@@ -18,25 +17,29 @@ from _thread import allocate_lock
 from cella._guest.cella_runner import calls
 from cella._guest.cella_runner import tools as guest
 from cella._inprocess.hooks import mark_of_this_thread, set_mark, start_unmarked
-from cella._tools import MOST_BYTES, SERVED, message_of
+from cella._tools import MOST_BYTES, SERVED, Tools, message_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import types
     from collections.abc import Mapping
     from typing import Any, Callable, Optional
 
     from cella._inprocess.record import Record
+    from cella._inprocess.storage import Storage
     from cella._inprocess.world import World
     from cella._tools import Tool
 
+    Errors = Mapping[str, type[Exception]]
+
 _MOST_CALLS = 10_000
 _AT_ONCE = 16
-_MOST_FOUND = 100
-_MOST_QUERY = 256
 _POLL = 0.05
 
 
-class _Failed(Exception):
+class Failed(Exception):
+    """A call that becomes an error of the code, of a type."""
+
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
@@ -46,72 +49,94 @@ class HostCalls:
     """What the code of one session may call during a run."""
 
     def __init__(
-        self, session: str, tools: Mapping[str, Tool], run_coroutine: Callable[[Any], concurrent.futures.Future[Any]]
+        self,
+        session: str,
+        tools: Mapping[str, Tool],
+        run_coroutine: Callable[[Any], concurrent.futures.Future[Any]],
+        storage: Optional[Storage] = None,
     ) -> None:
         self._session = session
         self._tools = tools
         self._run_coroutine = run_coroutine
+        self._storage = storage
         self._lock = allocate_lock()
         self._record: Optional[Record] = None
         self._taken = 0
         self._open = 0
 
-    def install(self, world: World, names: dict[str, Any]) -> None:
+    def install(self, world: World, names: types.ModuleType) -> None:
         """As built-in names of the session's code."""
 
         def call(operation: str, args: Any = (), kwargs: Any = None) -> Any:
             return self.call(world, operation, args, kwargs)
 
         async def call_async(operation: str, args: Any = (), kwargs: Any = None) -> Any:
-            import asyncio
+            return await _in_executor(lambda: self.call(world, operation, args, kwargs))
 
-            loop = asyncio.get_running_loop()
-            context = contextvars.copy_context()
-            return await loop.run_in_executor(None, lambda: context.run(self.call, world, operation, args, kwargs))
+        def through(space: str, operation: str, errors: Errors, work: Callable[[], Any]) -> Any:
+            def serve(record: Optional[Record]) -> Any:
+                return self._wait(record, _in_thread(work), None, operation)
 
-        names["tools"] = guest.Tools(call, call_async)
-        names["HostCallError"] = calls.HostCallError
-        names.update(guest.ERRORS)
+            return self._pass(world, space, operation, errors, serve)
+
+        names.__dict__["tools"] = guest.Tools(call, call_async)
+        names.__dict__["HostCallError"] = calls.HostCallError
+        names.__dict__.update(guest.ERRORS)
+        if self._storage is not None:
+            self._storage.install(names, through, _in_executor)
 
     def call(self, world: World, operation: str, args: Any, kwargs: Any) -> Any:
         """By a thread of the code."""
         arguments = calls.encode_arguments(guest.SPACE, operation, args, kwargs)
+
+        def serve(record: Optional[Record]) -> Any:
+            if len(arguments) > MOST_BYTES:
+                raise Failed("CallRefused", f"the arguments of a call are limited to {MOST_BYTES} bytes")
+            return self._serve(record, operation, arguments.decode())
+
+        return self._pass(world, guest.SPACE, operation, guest.ERRORS, serve)
+
+    def _pass(
+        self, world: World, space: str, operation: str, errors: Errors, serve: Callable[[Optional[Record]], Any]
+    ) -> Any:
+        """Through the gate: bounds, and a record of the call."""
         record = world.record_of_this_thread()
         begin = time.perf_counter()
         status = "refused"
         try:
-            self._enter(record, arguments)
+            self._enter(record)
             try:
                 status = "cancelled"
-                value = self._serve(record, operation, arguments.decode())
+                value = serve(record)
                 status = "ok"
                 return value
-            except _Failed:
+            except Failed as failure:
+                status = "refused" if failure.kind == "CallRefused" else "error"
+                raise
+            except Exception:
                 status = "error"
                 raise
             finally:
                 with self._lock:
                     self._open -= 1
-        except _Failed as failure:
-            error = guest.ERRORS.get(failure.kind, calls.HostCallError)
-            raise error(str(failure), guest.SPACE, operation, failure.kind) from None
+        except Failed as failure:
+            error = errors.get(failure.kind, calls.HostCallError)
+            raise error(str(failure), space, operation, failure.kind) from None
         finally:
             if record is not None:
-                record.tool(guest.SPACE, operation, status, (time.perf_counter() - begin) * 1000)
+                record.tool(space, operation, status, (time.perf_counter() - begin) * 1000)
 
-    def _enter(self, record: Optional[Record], arguments: bytes) -> None:
+    def _enter(self, record: Optional[Record]) -> None:
         if record is None or record.done:
-            raise _Failed("CallRefused", "no run is on")
+            raise Failed("CallRefused", "no run is on")
         with self._lock:
             if record is not self._record:
                 self._record, self._taken = record, 0
             self._taken += 1
             if self._taken > _MOST_CALLS:
-                raise _Failed("CallRefused", f"more than {_MOST_CALLS} calls in one run")
+                raise Failed("CallRefused", f"more than {_MOST_CALLS} calls in one run")
             if self._open >= _AT_ONCE:
-                raise _Failed("CallRefused", f"more than {_AT_ONCE} calls at once")
-            if len(arguments) > MOST_BYTES:
-                raise _Failed("CallRefused", f"the arguments of a call are limited to {MOST_BYTES} bytes")
+                raise Failed("CallRefused", f"more than {_AT_ONCE} calls at once")
             self._open += 1
 
     def _serve(self, record: Optional[Record], operation: str, arguments: str) -> Any:
@@ -124,34 +149,24 @@ class HostCalls:
         try:
             words, named = tool.bind(arguments)
             return json.loads(tool.encode(self._perform(record, tool, words, named)))
-        except _Failed:
+        except Failed:
             raise
         except Exception as error:
-            raise _Failed("ToolError", message_of(error)) from None
+            raise Failed("ToolError", message_of(error)) from None
         finally:
             SERVED.reset(token)
 
-    def _unknown(self, name: str) -> _Failed:
+    def _unknown(self, name: str) -> Failed:
         known = ", ".join(sorted(self._tools)) or "none"
-        return _Failed("ToolNotFoundError", f"there is no tool '{name[:64]}': there are {known}")
+        return Failed("ToolNotFoundError", f"there is no tool '{name[:64]}': there are {known}")
 
     def _perform(self, record: Optional[Record], tool: Tool, words: tuple[Any, ...], named: dict[str, Any]) -> Any:
         function = tool.function
         if inspect.iscoroutinefunction(function):
-            return self._wait(record, self._run_coroutine(function(*words, **named)), tool)
+            return self._wait(record, self._run_coroutine(function(*words, **named)), tool.timeout, tool.name)
         if tool.timeout is not None:
-            context = contextvars.copy_context()
-            future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-            future.set_running_or_notify_cancel()  # what it ends with is dropped when no call waits for it any more
-
-            def work() -> None:
-                try:
-                    future.set_result(context.run(function, *words, **named))
-                except BaseException as error:
-                    future.set_exception(error)
-
-            start_unmarked(threading.Thread(target=work, name="cella-tool", daemon=True))
-            return self._wait(record, future, tool)
+            future = _in_thread(lambda: function(*words, **named))
+            return self._wait(record, future, tool.timeout, tool.name)
         # What the function prints is the caller's.
         mark = mark_of_this_thread()
         set_mark(None)
@@ -160,8 +175,10 @@ class HostCalls:
         finally:
             set_mark(mark)
 
-    def _wait(self, record: Optional[Record], future: concurrent.futures.Future[Any], tool: Tool) -> Any:
-        end = None if tool.timeout is None else time.monotonic() + tool.timeout
+    def _wait(
+        self, record: Optional[Record], future: concurrent.futures.Future[Any], seconds: Optional[float], name: str
+    ) -> Any:
+        end = None if seconds is None else time.monotonic() + seconds
         try:
             while True:
                 try:
@@ -170,30 +187,47 @@ class HostCalls:
                     if future.done():
                         raise  # the function's own
                 if end is not None and time.monotonic() >= end:
-                    raise _Failed("ToolTimeoutError", f"{tool.name}() took more than {tool.timeout:g} s")
+                    raise Failed("ToolTimeoutError", f"{name}() took more than {seconds:g} s")
                 if record is not None and record.done:
-                    raise _Failed("CallCancelled", "the run ended before the call")
+                    raise Failed("CallCancelled", "the run ended before the call")
         finally:
             future.cancel()
 
     def _describe(self, operation: str, arguments: dict[str, Any]) -> Any:
         words = arguments["args"]
-        entries = {name: self._tools[name].entry() for name in sorted(self._tools)}
+        known = Tools(self._tools)
         if operation == "meta.list":
-            return list(entries.values())
+            return known.list()
         text = words[0] if words and isinstance(words[0], str) else ""
         if operation == "meta.describe":
-            if text not in entries:
+            if text not in known:
                 raise self._unknown(text)
-            return entries[text]
-        if len(text.encode()) > _MOST_QUERY:
-            raise _Failed("ToolError", f"a search takes at most {_MOST_QUERY} bytes, not {len(text.encode())}")
-        wanted = re.findall(r"[a-z0-9\u0080-\U0010ffff]+", text.lower())
-        scored = []
-        for name, entry in entries.items():
-            described = entry["description"].lower()
-            score = sum(3 * (word in name.lower()) + (word in described) for word in wanted)
-            if score > 0:
-                scored.append((-score, name))
-        limit = words[1] if len(words) > 1 and isinstance(words[1], int) else 10
-        return [entries[name] for _, name in sorted(scored)[: max(0, min(limit, _MOST_FOUND))]]
+            return self._tools[text].entry()
+        try:
+            return known.search(text, words[1] if len(words) > 1 and isinstance(words[1], int) else 10)
+        except ValueError as error:
+            raise Failed("ToolError", str(error)) from None
+
+
+async def _in_executor(work: Callable[[], Any]) -> Any:
+    """In a thread of the loop's pool, whose calls are those of the run."""
+    import asyncio
+
+    context = contextvars.copy_context()
+    return await asyncio.get_running_loop().run_in_executor(None, lambda: context.run(work))
+
+
+def _in_thread(work: Callable[[], Any]) -> concurrent.futures.Future[Any]:
+    """In a thread of the caller's, which no stop of the code reaches."""
+    context = contextvars.copy_context()
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    future.set_running_or_notify_cancel()  # what it ends with is dropped when no call waits for it any more
+
+    def perform() -> None:
+        try:
+            future.set_result(context.run(work))
+        except BaseException as error:
+            future.set_exception(error)
+
+    start_unmarked(threading.Thread(target=perform, name="cella-tool", daemon=True))
+    return future

@@ -13,6 +13,7 @@ from cella._guest.cella_runner import tools as guest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import types
     from typing import Any
 
     from cella._inprocess.record import Record
@@ -28,7 +29,7 @@ class SocketCalls:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def install(self, world: World, names: dict[str, Any]) -> None:
+    def install(self, world: World, names: types.ModuleType) -> None:
         """As built-in names of the session's code."""
 
         def call(operation: str, args: Any = (), kwargs: Any = None) -> Any:
@@ -48,9 +49,9 @@ class SocketCalls:
             context = contextvars.copy_context()
             return await loop.run_in_executor(None, lambda: context.run(call, operation, args, kwargs))
 
-        names["tools"] = guest.Tools(call, call_async)
-        names["HostCallError"] = calls.HostCallError
-        names.update(guest.ERRORS)
+        names.__dict__["tools"] = guest.Tools(call, call_async)
+        names.__dict__["HostCallError"] = calls.HostCallError
+        names.__dict__.update(guest.ERRORS)
 
     def _exchange(self, frame: bytes, record: Record) -> tuple[bytes, bytes]:
         """Header and body of the answer. The host ends the connection with the run."""

@@ -201,7 +201,7 @@ class World:
 
     def lend(self, host: Union[HostCalls, SocketCalls]) -> None:
         """Functions of the caller, from now on."""
-        host.install(self, self._names.__dict__)
+        host.install(self, self._names)
 
     # A run
 

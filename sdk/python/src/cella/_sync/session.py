@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cella._sync.client import Client
     from cella._sync.port import Port
     from cella._sync.stream import Run, RunStream
-    from cella._tools import Tool
+    from cella._tools import Tool, Tools
     from cella.config import Executor
     from cella.storage import FileStorage
 
@@ -34,6 +34,7 @@ else:
     from cella._hints import Any, Callable, Optional, Union, member, not_for_models
 
     Client, Port = member("cella._sync.client", "Client"), member("cella._sync.client", "Client")
+    Tools = member("cella._tools", "Tools")
     Run, RunStream = member("cella._sync.stream", "Run"), member("cella._sync.stream", "RunStream")
     OnText = not_for_models(lambda: Callable[[str], Union[None, None]])
     OnDisplay = not_for_models(lambda: Callable[[Output], Union[None, None]])
@@ -258,7 +259,7 @@ class Session(Parts, State):
 
         request = run_request(code, language, blocks, timeout, stdin, variables)
         request["input"] = input
-        return RunStream(self, request)
+        return RunStream(self, request, self._tools)
 
     def start(
         self,
@@ -271,13 +272,14 @@ class Session(Parts, State):
         input: bool = False,
         variables: Optional[Mapping[str, object]] = None,
     ) -> Run:
-        """Starts a run that continues without a waiting caller."""
+        """Starts a run that continues without a waiting caller. Calls of tools are served meanwhile: by this loop, in
+        `cella.sync` by a thread."""
         from cella._sync.stream import Run
 
         request = run_request(code, language, blocks, timeout, stdin, variables)
         request["input"] = input
         client, session = self.opened()
-        return Run(client, session, client.start_run(session, request))
+        return Run(client, session, client.start_run(session, request, self._tools))
 
     def cancel(self) -> int:
         """Ends every run of this session, also those that wait; from any task, thread or loop. How many there were.
@@ -334,7 +336,12 @@ class Session(Parts, State):
         register = registering(self._tools, name, description, timeout)
         return register if function is None else register(function)
 
+    @property
+    def tools(self) -> Tools:
+        """What `tool` has added: `list()`, `search(words)`, and each function by its name, with `describe()`."""
+        from cella._tools import Tools
 
+        return Tools(self._tools)
 
     # Names
 

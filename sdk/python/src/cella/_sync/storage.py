@@ -44,6 +44,8 @@ class Artifacts:
     ) -> Entry:
         """Keeps text, bytes or a JSON value under a name such as `reports/june.json`."""
         try:
+            if not isinstance(description, str):
+                raise TypeError(f"description: must be text, not {type(description).__name__}")
             kind, content = encode(data)
             details = None if metadata is None else json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False)
         except (TypeError, ValueError) as error:
@@ -90,6 +92,13 @@ class Artifacts:
             return False
         return True
 
+    def path(self, name: str) -> str:
+        """A file with the content: the artifact itself where this process shares the file system of the storage, which
+        is to be read only; else a copy in the workspace, as the code names it."""
+        client, session = self._session.opened()
+        answer = client.storage(session, "GET", "artifacts", _named(name), {"path": "true"})
+        return str(answer["path"]) if "path" in answer else f"/workspace/{answer['file']}"
+
 
 class Workflows:
     """Programs with an `def run`, which outlive the session and run in it."""
@@ -100,6 +109,8 @@ class Workflows:
     def create(self, name: str, source: str, description: str = "") -> Entry:
         """Keeps a source. What does not parse, or has no `def run`, is not stored."""
         client, session = self._session.opened()
+        if not isinstance(source, str) or not isinstance(description, str):
+            raise WorkflowError(400, "workflow_failed", "workflows.create: source and description: must be text")
         document = {"source": source, "description": description}
         return Entry(client.storage(session, "PUT", "workflows", _identifier(name), None, document))
 
@@ -115,13 +126,19 @@ class Workflows:
 
     def list(self) -> Entries:
         """All of them, by name. A file that is no workflow is left out with a warning."""
-        client, session = self._session.opened()
-        return _entries(client.storage(session, "GET", "workflows"))
+        return _entries(self.answer())
 
     def search(self, query: str, limit: int = 10) -> Entries:
         """Those with any of the words, the best first."""
+        return _entries(self.answer(query, limit))
+
+    def answer(self, query: Optional[str] = None, limit: Optional[int] = None) -> dict[str, Any]:
+        """`workflows`, and the files that were `left_out`, as over HTTP."""
         client, session = self._session.opened()
-        return _entries(client.storage(session, "GET", "workflows", None, {"query": query, "limit": limit}))
+        answer: dict[str, Any] = client.storage(
+            session, "GET", "workflows", None, {"query": query, "limit": limit}
+        )
+        return answer
 
     def delete(self, name: str) -> bool:
         """Whether it was there."""

@@ -10,11 +10,12 @@ from cella.result import Event, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any, Optional
 
     from cella._sync.port import Documents, Port
     from cella._sync.session import Session
+    from cella._tools import Tool
 
 # A connection that is lost is made again so many times in a row, without a single event between.
 _MOST_RESUMES = 5
@@ -29,9 +30,12 @@ class RunStream:
     """`for event in session.stream(code)`. Leaving it early, also by break, cancels the run; `result` is
     there at its end."""
 
-    def __init__(self, session: Session, request: dict[str, Any]) -> None:
+    def __init__(
+        self, session: Session, request: dict[str, Any], tools: Optional[Mapping[str, Tool]] = None
+    ) -> None:
         self._session = session
         self._request = request
+        self._tools = tools  # whose calls are served while the events are read
         self._lines: Optional[Iterator[Any]] = None
         self._answer: Optional[Documents] = None
         self._run = ""
@@ -54,7 +58,8 @@ class RunStream:
         try:
             if self._lines is None:
                 client, session = self._session.opened()
-                self._answer = client.stream_run(session, self._request, self._session.interrupt_quietly)
+                interrupted = self._session.interrupt_quietly
+                self._answer = client.stream_run(session, self._request, interrupted, self._tools)
                 self._lines = self._answer.lines()
             for document in self._lines:
                 event = Event(document)

@@ -33,11 +33,26 @@ class Crew:
         if task is not None:
             task.cancel()
 
+    def drop(self) -> None:
+        """Ends the calls without waiting for their end."""
+        for task in list(self._tasks.values()):
+            task.cancel()
+
     async def close(self) -> None:
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+_background: set[asyncio.Task[None]] = set()  # a loop alone keeps no task alive
+
+
+def start_in_background(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """On this loop, beside the caller."""
+    task = asyncio.ensure_future(work())
+    _background.add(task)
+    task.add_done_callback(_background.discard)
 
 
 async def perform(

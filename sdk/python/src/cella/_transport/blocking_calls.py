@@ -20,8 +20,18 @@ class Crew:
     def cancel(self, number: int) -> None:
         """It has ended."""
 
+    def drop(self) -> None:
+        """All have ended."""
+
     def close(self) -> None:
         """All have ended."""
+
+
+def start_in_background(work: Callable[[], None]) -> None:
+    """In a thread of its own, beside the caller."""
+    import threading
+
+    threading.Thread(target=work, name="cella-serving", daemon=True).start()
 
 
 def perform(

@@ -1,13 +1,18 @@
-"""The contract's cases about tools, in every executor whose Python has the name `tools`."""
+"""The contract's cases about what code has of its caller (tools, artifacts, workflows, values, packages), in every
+executor whose code is Python."""
 
 import asyncio
+import collections
+import shutil
 import sys
+import tempfile
 import threading
 import time
 
 import pytest
 
 import cella
+import cella.sync
 from conftest import REPOSITORY
 from contract_driver import AsyncConversation, Conversation, PackageDriver
 from support.needs import require
@@ -91,9 +96,37 @@ class ToolDriver(PackageDriver):
     def open(self, settings):
         fields = FIELDS[self.place]()
         made = cella_executor(self.executor, {**fields, **timeout_of(self.executor, settings)})
-        conversation = (AsyncConversation if self.twin == "async" else Conversation)(made)
+        directory = tempfile.mkdtemp(prefix="cella-storage-") if "storage" in settings else None
+        kind = WithStorage if self.twin == "sync" else AsyncWithStorage
+        try:
+            conversation = kind(made, directory)
+        except BaseException:
+            shutil.rmtree(directory or "", ignore_errors=True)
+            raise
         lend(conversation._session)
         return conversation
+
+
+class WithStorage(Conversation):
+    """Of a session whose storage lasts as long as it."""
+
+    def __init__(self, executor, directory):
+        self._directory = directory
+        super().__init__(executor)
+
+    def make(self, executor):
+        storage = None if self._directory is None else cella.FileStorage(self._directory)
+        return self.kind(storage, executor)
+
+    kind = staticmethod(cella.sync.Session)
+
+    def close(self):
+        super().close()
+        shutil.rmtree(self._directory or "", ignore_errors=True)
+
+
+class AsyncWithStorage(WithStorage, AsyncConversation):
+    kind = staticmethod(cella.Session)
 
 
 def timeout_of(executor, settings):
@@ -112,28 +145,42 @@ def cella_executor(name, fields):
 
 # Ten thousand calls are made where they are fast.
 DRIVERS = [
-    ToolDriver(twin, place, CELLS | {"tools"} | more)
+    ToolDriver(twin, place, CELLS | {"tools", "storage"} | more)
     for twin in ("async", "sync")
     for place, more in (
-        ("sandbox", {"manycalls"}), ("inprocess", {"manycalls"}), ("subprocess", set()), ("subprocess-jail", set()),
-        ("container", set()),
+        ("sandbox", {"manycalls", "deps", "jail"}), ("inprocess", {"manycalls"}), ("subprocess", set()),
+        ("subprocess-jail", set()), ("container", set()),
     )
     if LONG or twin == "async" or place in ("sandbox", "inprocess")
 ]
-TOOLS = [case for case in CASES if {"tools", "variables"} & set(case.needs)]
+# Code in this process has functions of the package in the place of a socket, and its children are the caller's.
+DIFFERENT = {
+    "inprocess": {"an unknown operation is an error", "child processes reach the storage"},
+}
+NAMESPACES = {"tools", "variables", "storage", "deps"}
+
+
+def applies(case, driver):
+    return (
+        NAMESPACES & set(case.needs)
+        and set(case.needs) <= driver.capabilities
+        and case.name not in DIFFERENT.get(driver.place, ())
+    )
+
+
 PAIRS = [
     pytest.param(
         driver, case, id=f"{driver.name}-{case.name}",
         marks=[MARKS[driver.place]] if driver.place in MARKS else [],
     )
     for driver in DRIVERS
-    for case in TOOLS
-    if set(case.needs) <= driver.capabilities
+    for case in CASES
+    if applies(case, driver)
 ]
 
 
 @pytest.mark.parametrize("driver, case", PAIRS)
-def test_contract_of_tools(driver, case):
+def test_contract_of_namespaces(driver, case):
     session = driver.open(case.settings)
     try:
         assert session._session.supports("calls")
@@ -144,3 +191,8 @@ def test_contract_of_tools(driver, case):
                 pytest.fail(place + "\n".join(wrong), pytrace=False)
     finally:
         session.abandon()
+
+
+def test_forty_cases_of_the_namespaces_run_in_every_executor():
+    counted = collections.Counter(pair.values[0].place for pair in PAIRS if pair.values[0].twin == "async")
+    assert set(counted) == set(FIELDS) and min(counted.values()) >= 40, counted
