@@ -57,8 +57,7 @@ def _file_path(session: str, path: str, recursive: bool = False) -> str:
         words = f"path {path!r} is absolute, and below neither /workspace nor /tmp, whose files alone can be reached"
         raise InvalidRequest(400, "invalid", words)
     where = _session_path(session, "files") + "/" + quote(path)
-    query = {"recursive": "true" if recursive else None, "base": base if base != "/workspace" else None}
-    return target(where, query)
+    return target(where, {"recursive": "true" if recursive else None, "base": "/tmp" if base == "/tmp" else None})
 
 
 async def _whole(answer: Answer) -> bytes:
