@@ -107,6 +107,7 @@ def planted(cella):
             (work / ".git" / "hooks" / hook).write_text(script)
             (work / ".git" / "hooks" / hook).chmod(0o755)
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(root / "home"), "LANG": "C.UTF-8"}
+        environment["PIP_INDEX_URL"] = "http://127.0.0.1:9/simple"  # kernels get on without an index, at once
         # The traps work: a shell, an interpreter and a tool of the directory leave the mark.
         for command in ([work / "bin" / "python3"], ["sh", work / ".bashrc"], [PYTHON, work / "conftest.py"],
                         [PYTHON, "-c", "import sitecustomize"]):
