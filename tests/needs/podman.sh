@@ -52,12 +52,13 @@ runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
 EOF
-  mkdir "$place/home"
+  mkdir "$place/home" "$place/data"
   if [[ $1 == user ]]; then chown -R "$user:" "$place"; fi
-  # Namespaces of its own: what Podman keeps running and mounted ends with them, and other tests do not see it. The shell is
-  # process 1, which reaps.
+  # Namespaces of its own: what Podman keeps running and mounted ends with them, and other tests do not see it. The images
+  # are in memory, since removing their files from a busy disk takes half a minute. The shell is process 1, which reaps.
   (cd "$place/home" && exec setsid unshare --mount --propagation slave --pid --fork --kill-child --mount-proc \
-    bash -c '"$@" & wait $!' init "${@:2}" env -i PATH="$PATH" HOME="$place/home" XDG_RUNTIME_DIR="$place/home" \
+    bash -c 'mount -t tmpfs -o "mode=755,size=2g,uid=$2,gid=$2" images "$1/data" && { "${@:3}" & wait $!; }' init "$place" \
+    "$(stat -c %u "$place")" "${@:2}" env -i PATH="$PATH" HOME="$place/home" XDG_RUNTIME_DIR="$place/home" \
     CONTAINERS_CONF="$place/containers.conf" podman --storage-driver overlay --root "$place/data" --runroot "$place/run" \
     --tmpdir "$place/tmp" system service --time=0 "unix://$place/s") &>"$folder/podman-$1.log" </dev/null &
   pid=$!
