@@ -29,17 +29,35 @@ void RefuseNow(int connection, std::string why) {
   (void)!send(connection, frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// Without the signal for a peer that has gone, which the process may not ignore. A small frame waits for nothing.
-async::Task<bool> WriteAll(async::Descriptor& connection, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = send(connection.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
+// What there is room for, without the signal for a peer that has gone, which the process may not ignore. False: it has.
+bool SendNow(int connection, std::string_view* bytes) {
+  while (!bytes->empty()) {
+    const ssize_t n = send(connection, bytes->data(), bytes->size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) bytes->remove_prefix(static_cast<size_t>(n));
     if (n >= 0 || errno == EINTR) continue;
-    if (errno != EAGAIN) co_return false;
+    return errno == EAGAIN;
+  }
+  return true;
+}
+
+// What has arrived. False: the peer has gone.
+bool TakeArrived(int connection, std::span<char>* left) {
+  while (!left->empty()) {
+    const ssize_t n = recv(connection, left->data(), left->size(), MSG_DONTWAIT);
+    if (n > 0) *left = left->subspan(static_cast<size_t>(n));
+    if (n > 0 || (n < 0 && errno == EINTR)) continue;
+    return n < 0 && errno == EAGAIN;
+  }
+  return true;
+}
+
+async::Task<bool> WriteAll(async::Descriptor& connection, std::string_view bytes) {
+  while (SendNow(connection.fd(), &bytes)) {
+    if (bytes.empty()) co_return true;
     bool writable = co_await connection.Writable();
     if (!writable) co_return false;
   }
-  co_return true;
+  co_return false;
 }
 
 }  // namespace
@@ -121,9 +139,21 @@ async::Task<bool> Door::Read(async::Descriptor& connection, std::span<char> buff
   co_return true;
 }
 
+// Most frames have arrived as a whole: no timer is needed for these.
+async::Task<bool> Door::ReadBefore(async::Descriptor& connection, std::span<char> buffer, async::TimePoint deadline) {
+  if (!TakeArrived(connection.fd(), &buffer)) co_return false;
+  if (buffer.empty()) co_return true;
+  auto arrived = co_await async::WithDeadline(Read(connection, buffer), deadline);
+  co_return arrived && *arrived;
+}
+
 async::Task<bool> Door::Answer(async::Descriptor& connection, run::HostReply reply) {
   const std::string frame = EncodeReply(std::move(reply));
-  auto written = co_await async::WithDeadline(WriteAll(connection, frame), async::Clock::now() + kFramePatience);
+  // A small frame waits for nothing, and needs no timer.
+  std::string_view left = frame;
+  if (!SendNow(connection.fd(), &left)) co_return false;
+  if (left.empty()) co_return true;
+  auto written = co_await async::WithDeadline(WriteAll(connection, left), async::Clock::now() + kFramePatience);
   co_return written && *written;
 }
 
@@ -131,9 +161,9 @@ async::Task<bool> Door::Answer(async::Descriptor& connection, run::HostReply rep
 async::Task<std::optional<Result<run::HostCall>>> Door::ReadCall(async::Descriptor& connection, FrameSize size,
                                                                  async::TimePoint deadline) {
   std::string header(size.header, '\0'), body(size.body, '\0');
-  auto arrived = co_await async::WithDeadline(Read(connection, header), deadline);
-  if (arrived && *arrived) arrived = co_await async::WithDeadline(Read(connection, body), deadline);
-  if (!arrived || !*arrived) co_return std::nullopt;
+  bool arrived = co_await ReadBefore(connection, header, deadline);
+  if (arrived) arrived = co_await ReadBefore(connection, body, deadline);
+  if (!arrived) co_return std::nullopt;
   co_return DecodeCall(header, std::move(body));
 }
 
@@ -144,8 +174,8 @@ async::Task<bool> Door::ServeCall(async::Descriptor& connection) {
   if (!begun) co_return false;
   const async::TimePoint deadline = async::Clock::now() + kFramePatience;
   std::array<char, kPrefixBytes> prefix;
-  auto arrived = co_await async::WithDeadline(Read(connection, prefix), deadline);
-  if (!arrived || !*arrived) co_return false;
+  bool arrived = co_await ReadBefore(connection, prefix, deadline);
+  if (!arrived) co_return false;
   auto size = DecodePrefix(prefix);
   if (!size) {
     // What follows cannot be told from a next frame.

@@ -45,6 +45,8 @@ class Door {
   async::Task<std::optional<Result<run::HostCall>>> ReadCall(async::Descriptor& connection, FrameSize size,
                                                              async::TimePoint deadline);
   async::Task<bool> Read(async::Descriptor& connection, std::span<char> buffer);
+  // False: it did not arrive in time.
+  async::Task<bool> ReadBefore(async::Descriptor& connection, std::span<char> buffer, async::TimePoint deadline);
   async::Task<bool> Answer(async::Descriptor& connection, run::HostReply reply);
 
   async::Loop& loop_;

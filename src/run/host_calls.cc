@@ -88,14 +88,16 @@ async::Task<void> HostCalls::Serve(HostCall call, Answer answer, HostCallHandler
     reply.error = HostError{"CallCancelled", "the run ended before the call"};
   }
   const size_t bytes = reply.value ? reply.value->size() : 0;
-  HostCallRecord record = Record(call, start, bytes, cancelled ? "cancelled" : reply.error ? "error" : "ok");
-  if (auditor_) (void)co_await async::Caught(auditor_(std::move(record)));
+  const std::string_view outcome = cancelled ? "cancelled" : reply.error ? "error" : "ok";
+  // First the answer, which the guest waits for, and which may be followed by its next call.
   --open_;
   if (answer) {
     answer(std::move(reply));
   } else if (answer_) {
     answer_(std::move(reply));
   }
+  HostCallRecord record = Record(call, start, bytes, outcome);
+  if (auditor_) (void)co_await async::Caught(auditor_(std::move(record)));
 }
 
 async::Task<void> HostCalls::Close() {

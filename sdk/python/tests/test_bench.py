@@ -14,5 +14,5 @@ def test_benchmark_reports_every_measurement():
     )
     assert finished.returncode == 0, finished.stderr
     measured = json.loads(finished.stdout)["measured"]
-    assert len(measured) == 10
+    assert len(measured) == 16
     assert all(0 < row["best_ms"] <= row["p50_ms"] <= row["p99_ms"] for row in measured.values())

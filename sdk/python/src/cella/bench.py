@@ -21,6 +21,7 @@ from typing import Any, Callable, Optional
 import cella
 import cella.sync
 from cella import InProcessExecutor, SandboxExecutor
+from cella._bench_calls import measure_calls
 
 # Each says when it has its result, and ends when it is told to: the end takes the server down, which is not measured.
 _COLD = {
@@ -171,6 +172,7 @@ def measure(rounds: int, cold_rounds: int) -> dict[str, Any]:
         "run x = 1, async": asyncio.run(_run_async(rounds)),
         "Session() to result, warm, sync": _open_sync(max(1, rounds // 4)),
         "Session() to result, warm, async": asyncio.run(_open_async(max(1, rounds // 4))),
+        **measure_calls(rounds, _summary),
         **_cold(_COLD, cold_rounds),
     }
 
