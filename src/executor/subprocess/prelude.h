@@ -55,6 +55,21 @@ _cella_calls({}, {})
 del _cella_calls
 )";
 
+// Where packages that the session added are found now, as Python literals. Formatted with the directory of the runner's
+// Python code and with the directory of the packages, or None.
+inline constexpr const char* kPackagesPrelude = R"(
+def _cella_packages(directory, packages):
+    import sys
+    sys.path.insert(0, directory)
+    try:
+        from cella_runner import kernel
+    finally:
+        sys.path.remove(directory)
+    kernel.use(packages)
+_cella_packages({}, {})
+del _cella_packages
+)";
+
 inline constexpr const char* kValuesOfAssignments = R"(
 get_ipython().ast_node_interactivity = "last_expr_or_assign"
 )";

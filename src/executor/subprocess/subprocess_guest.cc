@@ -50,8 +50,8 @@ async::Task<Result<std::unique_ptr<SubprocessGuest>>> SubprocessGuest::Open(Host
   if (!chosen) co_return std::unexpected(std::move(chosen.error()));
   if (!policy.jail) CO_TRY_VOID(guest->OpenWorkdir());
   if (!guest->spec_.spaces.empty()) {
-    const std::string runners = policy.jail ? confine::kRunnersInside : host.context.runners;
-    confine::AddCalls(guest->CallSocketPath(), runners, &guest->choice_.variables);
+    confine::AddCalls(guest->CallSocketPath(), guest->RunnersSeen(), &guest->choice_.variables);
+    if (guest->MayAddPackages()) guest->AddPackagePrograms(&guest->choice_.variables);
     guest->choice_.command.env = guest->choice_.variables.Encode();
     guest->choice_.command.search_path = *guest->choice_.variables.Find("PATH");
   }
@@ -216,9 +216,12 @@ async::Task<Status> SubprocessGuest::Prepare() {
   }
   std::string code = std::string(kPrelude) + (assignments ? kValuesOfAssignments : "");
   if (!spec_.spaces.empty()) {
-    const std::string runners = spec_.policy.jail ? confine::kRunnersInside : context_.runners;
-    code += fmt::format(kCallsPrelude, jupyter::Dump(Json(runners + "/python")), jupyter::Dump(Json(spec_.spaces)));
+    code +=
+        fmt::format(kCallsPrelude, jupyter::Dump(Json(RunnersSeen() + "/python")), jupyter::Dump(Json(spec_.spaces)));
   }
+  takes_packages_ = MayAddPackages();
+  packages_changed_ = false;
+  if (takes_packages_) code += PackagesCode();
   auto ran = co_await RunQuietly(std::move(code), async::Clock::now() + spec_.policy.startup_timeout);
   co_return ran;
 }
@@ -292,6 +295,8 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SubprocessGuest::Begin(cons
   auto ensured = co_await EnsureKernel(stop);
   if (!ensured) co_return std::unexpected(std::move(ensured.error()));
   if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
+  auto shown = co_await ShowPackages();
+  if (!shown) co_return std::unexpected(std::move(shown.error()));
   if (!turn.run.out_dir.empty()) {
     auto opened = co_await files_->OpenOut(turn.run.out_dir, spec_.policy.limits.disk.value);
     if (!opened) co_return std::unexpected(std::move(opened.error()));
