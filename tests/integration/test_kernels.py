@@ -83,6 +83,11 @@ def test_environment_variables_are_clean_and_path_begins_with_the_environment(ce
     assert session.run("!which pip")["stdout"].strip() == seen["PATH"].split(":")[0] + "/pip"
 
 
+def test_kernel_starts_without_debugpy_and_code_can_import_it(session):
+    assert session.run("import sys; 'debugpy' in sys.modules")["value"] == "False"
+    assert session.run("import debugpy; debugpy.__name__")["value"] == "'debugpy'"
+
+
 def test_files_of_the_workspace_are_reported(session):
     result = session.run("open('made.txt', 'w').write('x'); import os; print(os.getcwd())")
     assert [(file["path"], file["change"]) for file in result["files"]] == [("made.txt", "created")]

@@ -18,6 +18,8 @@ def _cella_prelude():
         shell.user_ns[name] = exit
         shell.user_ns_hidden[name] = exit
     warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit'")
+    if sys.modules.get("debugpy", sys) is None:
+        del sys.modules["debugpy"]  # the kernel has started without it
     def waiting(stream):
         pipe = getattr(stream, "_fid", None)
         return pipe is not None and struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))[0] > 0

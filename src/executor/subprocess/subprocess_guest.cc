@@ -87,7 +87,8 @@ async::Task<Status> SubprocessGuest::Choose(run::StopToken stop) {
 }
 
 async::Task<Result<bool>> SubprocessGuest::AddKernelTo(const Error& failure, run::StopToken stop) {
-  if (choice_.python.empty() || failure.message.find("No module named ipykernel") == std::string::npos) co_return false;
+  const bool lacks_it = failure.message.find("No module named 'ipykernel'") != std::string::npos;
+  if (choice_.python.empty() || !lacks_it) co_return false;
   const bool named = !spec_.policy.venv.empty() && python_.environment.empty() && !python_.fresh;
   if (!named || !spec_.runtime_deps || host_.environments == nullptr) {
     co_return Err(ErrorCode::kNotFound, "'{}' has no ipykernel: run '{} -m pip install ipykernel', or name a kernel",
