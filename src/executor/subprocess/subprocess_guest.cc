@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -32,6 +33,24 @@ constexpr const char* kConnectionDetail = "connection_file";
 // R shows values as displays.
 constexpr run::Traits kCellsWithoutValue{
     .state = true, .value = false, .errors = true, .display = true, .input = true, .interrupt = true};
+
+Json CompletionOf(const Json& reply) {
+  std::vector<std::string> matches;
+  if (auto found = reply.find("matches"); found != reply.end() && found->is_array()) {
+    for (const Json& match : *found) {
+      if (match.is_string()) matches.push_back(match.get<std::string>());
+    }
+  }
+  auto start = std::max<int64_t>(0, jupyter::Number(reply, "cursor_start"));
+  const auto end = std::max<int64_t>(0, jupyter::Number(reply, "cursor_end"));
+  // Without jedi IPython 9 completes "os.pa" by ".path". The dot is there already.
+  const auto has_dot = [](const std::string& match) { return match.starts_with('.'); };
+  if (start < end && !matches.empty() && std::ranges::all_of(matches, has_dot)) {
+    for (std::string& match : matches) match.erase(0, 1);
+    ++start;
+  }
+  return {{"type", "completion"}, {"matches", matches}, {"start", start}, {"end", end}};
+}
 
 }  // namespace
 
@@ -348,19 +367,7 @@ async::Task<Result<std::string>> SubprocessGuest::Ask(const std::string& languag
   if (!parsed) co_return Err(ErrorCode::kInternal, "the kernel's {} cannot be read", reply->type);
   Json answer;
   switch (question) {
-    case CodeQuestion::kComplete: {
-      Json matches = Json::array();
-      if (auto found = parsed->find("matches"); found != parsed->end() && found->is_array()) {
-        for (const Json& match : *found) {
-          if (match.is_string()) matches.push_back(match);
-        }
-      }
-      answer = {{"type", "completion"},
-                {"matches", std::move(matches)},
-                {"start", static_cast<uint64_t>(std::max<int64_t>(0, jupyter::Number(*parsed, "cursor_start")))},
-                {"end", static_cast<uint64_t>(std::max<int64_t>(0, jupyter::Number(*parsed, "cursor_end")))}};
-      break;
-    }
+    case CodeQuestion::kComplete: answer = CompletionOf(*parsed); break;
     case CodeQuestion::kInspect:
       answer = {{"type", "inspection"},
                 {"found", jupyter::Flag(*parsed, "found")},
