@@ -16,7 +16,7 @@ struct ForeignPython {
   std::vector<environment::Package> packages;  // sorted by name
 };
 
-// Of the JSON text that run::Packages::DescribePython returns. It comes from inside a guest: everything is checked.
+// Of the JSON text of a run::GuestPython. It comes from inside a guest: everything is checked.
 // kUnsupported: no packages can be installed for such an interpreter, and why.
 Result<ForeignPython> ParseForeignPython(std::string_view json);
 

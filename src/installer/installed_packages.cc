@@ -15,10 +15,14 @@ constexpr int kMaxEntries = 20'000;
 
 std::vector<environment::Package> InstalledPackages(const std::string& prefix, const std::string& version) {
   const std::string minor = version.substr(0, version.find('.', version.find('.') + 1));
+  return PackagesIn({fmt::format("{}/local/lib/python{}/dist-packages", prefix, minor),
+                     fmt::format("{}/lib/python{}/site-packages", prefix, minor),
+                     fmt::format("{}/lib/python3/dist-packages", prefix)});
+}
+
+std::vector<environment::Package> PackagesIn(const std::vector<std::string>& sites) {
   std::map<std::string, std::string> found;
-  for (const std::string& directory : {fmt::format("{}/local/lib/python{}/dist-packages", prefix, minor),
-                                       fmt::format("{}/lib/python{}/site-packages", prefix, minor),
-                                       fmt::format("{}/lib/python3/dist-packages", prefix)}) {
+  for (const std::string& directory : sites) {
     std::error_code error;
     int count = 0;
     for (std::filesystem::directory_iterator entry(directory, error), end;

@@ -143,9 +143,8 @@ async::Task<Result<DepsChange>> SessionLayer::Change(std::vector<Requirement> wa
     directory = std::move(built->directory);
   }
   if (stop.ending()) co_return Err(ErrorCode::kClosed, "the change was stopped");
-  auto used = co_await use_(directory);
-  CO_TRY_VOID(used);
-  directory_ = std::move(directory);
+  auto used = co_await use_(std::move(directory));
+  CO_TRY(shown_, std::move(used));
   wanted_ = std::move(wanted);
   installed_ = std::move(installed);
   lock_ = std::move(pins);

@@ -27,8 +27,8 @@ struct DepsChange {
 
 class SessionLayer {
  public:
-  // Takes the directory that the session imports from next; see session::Session::UsePackages.
-  using Use = std::function<async::Task<Status>(std::string directory)>;
+  // Takes the directory that the session imports from next, and returns where the guest finds it; see run::Packages.
+  using Use = std::function<async::Task<Result<std::string>>(std::string directory)>;
 
   SessionLayer(async::Loop& loop, Builder& builder, LayerBase base, std::vector<environment::Requirement> configured,
                uint64_t disk_limit, Use use)
@@ -51,8 +51,8 @@ class SessionLayer {
   // What is installed for it.
   const std::vector<environment::Package>& installed() const { return installed_; }
 
-  // What `Use` got last.
-  const std::string& directory() const { return directory_; }
+  // What `Use` returned last.
+  const std::string& shown() const { return shown_; }
   // A change is on, or waits.
   bool is_busy() const { return changing_; }
   // After the session's guest has ended.
@@ -72,7 +72,7 @@ class SessionLayer {
   std::vector<environment::Package> installed_;
   std::vector<std::string> lock_;  // "name==version" of what is installed
   std::optional<environment::Store::Layer> layer_;
-  std::string directory_;
+  std::string shown_;
   uint64_t generation_ = 0;
   bool changing_ = false;
 };

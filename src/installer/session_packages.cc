@@ -6,7 +6,6 @@
 
 #include "async/caught.h"
 #include "calls/arguments.h"
-#include "confine/launch_context.h"
 #include "installer/base_python.h"
 #include "installer/foreign_python.h"
 #include "installer/installed_packages.h"
@@ -34,12 +33,6 @@ Json ToJson(const std::vector<environment::Package>& packages) {
 
 Json ToJson(const DepsChange& change) {
   return {{"added", ToJson(change.added)}, {"removed", change.removed}, {"needs_restart", change.needs_restart}};
-}
-
-// Where the guest finds the layer.
-Json Inside(const SessionLayer& layer) {
-  if (layer.directory().empty()) return nullptr;
-  return fmt::format("{}/{}", confine::kLayersInside, layer.directory());
 }
 
 // All arguments of an operation are text, and none has a name.
@@ -111,16 +104,16 @@ Result<environment::BasePython> PackageService::BaseFor(const std::string& pytho
   return ChooseBasePython(host, python, "", settings_.of_the_user ? nullptr : &guests_);
 }
 
-Result<LayerBase> PackageService::BaseOf(const Policy& policy, const std::string& described) const {
+Result<LayerBase> PackageService::BaseOf(const Policy& policy, const run::GuestPython& guest) const {
   if (!policy.rootfs.empty()) {
     return Err(ErrorCode::kUnsupported, "a session with another root tree takes no packages: put them into the tree");
   }
   TRY(language::HostEnv host, AskingHost(settings_.state_dir));
   // Who works with the whole machine may have given guests any directory.
   const language::GuestDirectories* guests = settings_.of_the_user ? nullptr : &guests_;
-  if (!described.empty()) {
+  if (!guest.described.empty()) {
     // The installer itself runs with an interpreter of this machine.
-    TRY(ForeignPython foreign, ParseForeignPython(described));
+    TRY(ForeignPython foreign, ParseForeignPython(guest.described));
     LayerBase base;
     TRY(base.python, ChooseBasePython(host, "", "", guests));
     base.python.for_version = std::move(foreign.version);
@@ -128,8 +121,16 @@ Result<LayerBase> PackageService::BaseOf(const Policy& policy, const std::string
     base.packages = std::move(foreign.packages);
     return base;
   }
-  TRY(language::Python python, language::ResolvePython({.python = policy.python, .venv = policy.venv, .host = host}));
   LayerBase base;
+  if (!guest.sites.empty()) {
+    TRY(base.python, BaseFor(guest.executable));
+    base.packages = PackagesIn(guest.sites);
+    return base;
+  }
+  const bool named = !guest.executable.empty();
+  TRY(language::Python python,
+      language::ResolvePython(
+          {.python = named ? guest.executable : policy.python, .venv = named ? "" : policy.venv, .host = host}));
   TRY(base.python, BaseFor(python.executable));
   base.packages = InstalledPackages(python.prefix, python.version);
   return base;
@@ -137,10 +138,11 @@ Result<LayerBase> PackageService::BaseOf(const Policy& policy, const std::string
 
 async::Task<Result<std::unique_ptr<SessionLayer>>> PackageService::Open(Policy policy,
                                                                         std::vector<std::string> configured,
-                                                                        std::string described, SessionLayer::Use use) {
+                                                                        run::GuestPython python,
+                                                                        SessionLayer::Use use) {
   auto builder = co_await StartBuilder();
   if (!builder) co_return std::unexpected(std::move(builder.error()));
-  auto find = [&] { return BaseOf(policy, described); };
+  auto find = [&] { return BaseOf(policy, python); };
   auto base = co_await pool_.Run(find);
   if (!base) co_return std::unexpected(std::move(base.error()));
   CO_TRY(std::vector<environment::Requirement> wanted, environment::ParseRequirements(configured));
@@ -178,9 +180,9 @@ async::Task<Status> SessionPackages::Open() {
   if (const Error* why = service_.why()) co_return std::unexpected(*why);
   auto taken = co_await use_("");
   CO_TRY_VOID(taken);
-  auto described = co_await describe_();
-  if (!described) co_return std::unexpected(std::move(described.error()));
-  auto opened = co_await service_.Open(policy_, configured_, std::move(*described), use_);
+  auto python = co_await describe_();
+  if (!python) co_return std::unexpected(std::move(python.error()));
+  auto opened = co_await service_.Open(policy_, configured_, std::move(*python), use_);
   if (!opened) co_return std::unexpected(std::move(opened.error()));
   if (stop_.token().ending()) co_return Err(ErrorCode::kClosed, "the session is closing");
   layer_ = std::move(*opened);
@@ -249,7 +251,7 @@ async::Task<Result<std::string>> SessionPackages::Apply(const std::string& opera
     if (!change) co_return std::unexpected(std::move(change.error()));
     json = ToJson(*change);
   }
-  json["directory"] = Inside(*layer_);
+  json["directory"] = layer_->shown().empty() ? Json(nullptr) : Json(layer_->shown());
   co_return json.dump();
 }
 

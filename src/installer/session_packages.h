@@ -18,6 +18,7 @@
 #include "installer/builder_home.h"
 #include "installer/session_layer.h"
 #include "language/code_trust.h"
+#include "run/executor.h"
 #include "run/host_calls.h"
 #include "run/stop.h"
 
@@ -59,10 +60,9 @@ class PackageService : public executor::KernelEnvironments {
   std::string layers() const { return store_ ? store_->layers() : ""; }
   std::string ready() const { return store_ ? store_->ready() : ""; }
 
-  // A layer for a session with this policy, whose interpreter is none of this machine if it was `described` (see
-  // run::Packages).
+  // A layer for a session with this policy and interpreter.
   async::Task<Result<std::unique_ptr<SessionLayer>>> Open(Policy policy, std::vector<std::string> configured,
-                                                          std::string described, SessionLayer::Use use);
+                                                          run::GuestPython python, SessionLayer::Use use);
   async::Task<Result<Builder*>> StartBuilder();
   // The interpreter that an environment rests on, from what a client wrote. Blocks while one is asked.
   Result<environment::BasePython> BaseFor(const std::string& python) const;
@@ -74,7 +74,7 @@ class PackageService : public executor::KernelEnvironments {
 
  private:
   Result<environment::Request> RequestOf(const executor::KernelPackages& packages) const;
-  Result<LayerBase> BaseOf(const Policy& policy, const std::string& described) const;
+  Result<LayerBase> BaseOf(const Policy& policy, const run::GuestPython& guest) const;
 
   async::Loop& loop_;
   const Settings settings_;
@@ -95,7 +95,7 @@ class SessionPackages : public run::HostCallHandler {
   SessionPackages(PackageService& service, Policy policy, std::vector<std::string> configured, bool allows_changes,
                   Permit permit = {});
 
-  using Describe = std::function<async::Task<Result<std::string>>()>;
+  using Describe = std::function<async::Task<Result<run::GuestPython>>()>;
   // When the session exists: what takes the directory of each change, and what describes its interpreter.
   void Attach(SessionLayer::Use use, Describe describe) {
     use_ = std::move(use);

@@ -26,10 +26,8 @@ inline constexpr Executors kLayered = Only(ExecutorKind::kSandbox);
 // Whose processes can call the host.
 inline constexpr Executors kCalling = Only(ExecutorKind::kSandbox, ExecutorKind::kLocal, ExecutorKind::kSubprocess,
                                            ExecutorKind::kContainer, ExecutorKind::kInProcess);
-// Whose sessions have a list of packages.
-inline constexpr Executors kListed = Only(ExecutorKind::kSandbox, ExecutorKind::kContainer);
 // Packages are added to their sessions.
-inline constexpr Executors kPackaged = kListed | kKernel;
+inline constexpr Executors kListed = Only(ExecutorKind::kSandbox, ExecutorKind::kContainer, ExecutorKind::kSubprocess);
 inline constexpr Executors kPlain = Only(ExecutorKind::kInProcess);
 inline constexpr Executors kUnconfined =
     Only(ExecutorKind::kLocal, ExecutorKind::kSubprocess, ExecutorKind::kInProcess);

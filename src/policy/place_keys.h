@@ -164,7 +164,7 @@ inline constexpr Key kPlaceKeys[] = {
      .help = "The session may add and remove packages, where the operator permits it.",
      .ask = Ask::kAllowed,
      .scope = Scope::kOutside,
-     .executors = kPackaged,
+     .executors = kListed,
      .python = "allow_runtime_deps"},
 
     {.name = "storage",

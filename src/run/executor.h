@@ -116,23 +116,32 @@ class Resettable {
   virtual async::Task<Status> Reset() = 0;
 };
 
+// The interpreter for which packages are installed. Without a value in any field it is the policy's.
+struct GuestPython {
+  std::string described;           // of none of this machine: JSON with version, implementation, flags, machine, libc
+                                   // and packages, as the guest gives it
+  std::string executable;          // of this machine
+  std::vector<std::string> sites;  // where it has its packages; empty: where an interpreter has them by itself
+};
+
 class Packages {
  public:
   virtual ~Packages() = default;
-  // Where the guest's Python finds added packages from its next block on: the name of a directory below those that the
-  // executor shows for this. Empty: nowhere. A guest that does not see these directories gets a copy.
-  virtual async::Task<Status> Use(std::string directory) = 0;
-  // The interpreter for which packages are installed, where it is none of this machine: JSON with version,
-  // implementation, flags, machine, libc and packages, as the guest gives it. Empty: it is the policy's. Nothing: it
-  // was not asked yet.
-  virtual std::optional<Result<std::string>> python() const { return std::string(); }
+  // Shows the guest's Python added packages from its next block on: `directory` is the name of a directory below those
+  // that the executor has for this. Empty: none. A guest that does not see these directories gets a copy. The result is
+  // the path at which the guest finds them; empty: they are among its own, or there are none.
+  virtual async::Task<Result<std::string>> Use(std::string directory) = 0;
+  // Nothing: it was not asked yet.
+  virtual std::optional<Result<GuestPython>> python() const { return GuestPython{}; }
   // Asks it. Not while a block is on.
   virtual async::Task<void> AskPython(StopToken /*stop*/) { co_return; }
 };
 
-// Jails show what sessions add, unless they have another root tree, and interpreters of containers get a copy.
+// Jails show what sessions add, unless they have another root tree, and interpreters of containers get a copy. Of
+// kernels only IPython's take them, which is known when the kernel has started.
 inline bool TakesPackages(const SessionSpec& spec) {
   if (spec.executor == ExecutorKind::kSandbox) return spec.policy.rootfs.empty();
+  if (spec.executor == ExecutorKind::kSubprocess) return true;
   return spec.executor == ExecutorKind::kContainer && spec.policy.container.mode == ContainerMode::kSession;
 }
 

@@ -304,13 +304,13 @@ async::Task<Status> Session::Reset() {
   co_return reset;
 }
 
-async::Task<Status> Session::UsePackages(std::string directory) {
+async::Task<Result<std::string>> Session::UsePackages(std::string directory) {
   if (guest_->packages() == nullptr) co_return std::unexpected(NotSupported("deps", isolation()));
   auto used = co_await guest_->packages()->Use(std::move(directory));
   co_return used;
 }
 
-async::Task<Result<std::string>> Session::DescribePython() {
+async::Task<Result<run::GuestPython>> Session::DescribePython() {
   run::Packages* packages = guest_->packages();
   if (packages == nullptr) co_return std::unexpected(NotSupported("deps", isolation()));
   if (!packages->python()) {

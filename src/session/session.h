@@ -80,9 +80,9 @@ class Session {
   async::Task<Result<std::string>> Ask(std::string language, CodeQuestion question, std::string code, size_t cursor);
   async::Task<Status> Reset();
   // Packages that the session's Python finds from its next run on; see run::Packages. kUnsupported: it takes none.
-  async::Task<Status> UsePackages(std::string directory);
+  async::Task<Result<std::string>> UsePackages(std::string directory);
   // The interpreter that they are for; see run::Packages. Waits for the run that is on, if it has to be asked.
-  async::Task<Result<std::string>> DescribePython();
+  async::Task<Result<run::GuestPython>> DescribePython();
   async::Task<Status> SaveCheckpoint(std::string name);
   async::Task<Status> Rollback(std::string name);
   async::Task<Status> DropCheckpoint(std::string name);

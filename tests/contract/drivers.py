@@ -109,6 +109,7 @@ class KernelCommandLine(CommandLine):
             "a module of the workspace shows its own lines",
             "an unknown magic is an error that lists the known",
             "the same warning in a later cell is seen again",
+            "pip does not take what the operator decides",
             # A representation that fails is an error of the run.
             "a representation that fails is left out",
             "a repr that raises does not hide that the code ran",
@@ -274,6 +275,6 @@ def command_line_drivers(binary, environment):
         CommandLine("sandbox", EVERYWHERE | CELLS | TERMINAL | {"checkpoint", "jail", "deps", "storage"}, binary, environment),
         CommandLine("local", EVERYWHERE, binary, environment),
         PlainProcess("inprocess", CELLS | TERMINAL | {"storage"}, binary, environment),
-        KernelCommandLine("subprocess", CELLS | TERMINAL | {"storage"}, binary, environment),
-        JailedKernelCommandLine("subprocess", CELLS | TERMINAL | {"storage"}, binary, environment),
+        KernelCommandLine("subprocess", CELLS | TERMINAL | {"deps", "storage"}, binary, environment),
+        JailedKernelCommandLine("subprocess", CELLS | TERMINAL | {"deps", "storage"}, binary, environment),
     ]

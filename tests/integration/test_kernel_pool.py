@@ -95,7 +95,7 @@ def is_kernel_of(server, pid):
             words = file.read().split(b"\0")
     except OSError:
         return False
-    return b"ipykernel_launcher" in words and any(f"-{server.pid}-".encode() in word for word in words)
+    return any(b"ipykernel" in word for word in words) and any(f"-{server.pid}-".encode() in word for word in words)
 
 
 def test_none_are_kept_where_the_operator_wants_none(started, policy):

@@ -71,12 +71,21 @@ def test_isolation_names_the_interpreter_and_no_jail(session, python):
     assert isolation["limits"]["memory"]["by"] in ("cgroup", "rlimit+watchdog")
 
 
-def test_environment_variables_are_clean_and_path_begins_with_the_environment(session, python):
-    seen = json.loads(session.run("import json, os; print(json.dumps(dict(os.environ)))")["stdout"])
-    prefix = seen["VIRTUAL_ENV"]
-    assert seen["PATH"].startswith(f"{prefix}/bin:{os.path.dirname(python)}:")
-    assert not {name for name in seen if name.startswith("CELLA")}
-    assert "which: " + session.run("!which pip")["stdout"].strip() == f"which: {prefix}/bin/pip"
+def test_environment_variables_are_clean_and_path_begins_with_the_environment(cella, session, environment, python):
+    show = "import json, os; print(json.dumps(dict(os.environ)))"
+    run = cella("run", "-e", "subprocess", "--system-packages", "--python", python, "-c", show, env=environment)
+    alone, seen = json.loads(run.stdout), json.loads(session.run(show)["stdout"])
+    assert not {name for name in alone if name.startswith("CELLA")} and "PYTHONPATH" not in alone
+    assert alone["PATH"].startswith(f"{alone['VIRTUAL_ENV']}/bin:{os.path.dirname(python)}:")
+    # A session adds packages.
+    assert {name for name in seen if name.startswith("CELLA")} == {"CELLA_CALLS"}
+    assert f"/.cella-packages/bin:{seen['VIRTUAL_ENV']}/bin:{os.path.dirname(python)}:" in seen["PATH"]
+    assert session.run("!which pip")["stdout"].strip() == seen["PATH"].split(":")[0] + "/pip"
+
+
+def test_kernel_starts_without_debugpy_and_code_can_import_it(session):
+    assert session.run("import sys; 'debugpy' in sys.modules")["value"] == "False"
+    assert session.run("import debugpy; debugpy.__name__")["value"] == "'debugpy'"
 
 
 def test_files_of_the_workspace_are_reported(session):

@@ -34,6 +34,12 @@ KERNELS = [
         endless="await new Promise(() => setInterval(() => 0, 50))", die="Deno.kill(Deno.pid, 'SIGKILL')",
         write="Deno.writeTextFileSync('made.txt', 'x')",
     ),
+    Kernel(
+        name="xpython", need="xpython", place="XPYTHON_KERNELS", aliases=("py",), assign="x = 41", add="x + 1",
+        output="import sys; print('out'); print('err', file=sys.stderr)", error="raise ValueError('boom')",
+        endless="import time\nwhile True: time.sleep(0.05)", die="import os; os.kill(os.getpid(), 9)",
+        write="open('made.txt', 'w').write('x')",
+    ),
 ]
 
 

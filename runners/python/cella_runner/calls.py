@@ -25,20 +25,25 @@ class HostCallError(Exception):
         self.type = type
 
     def _render_traceback_(self):
-        """IPython asks for this: its traceback, without the lines below the call."""
-        import types
+        """IPython asks for this."""
+        return render_traceback(self)
 
-        from IPython import get_ipython
 
-        frames, entry = [], self.__traceback__
-        while entry is not None and os.path.dirname(entry.tb_frame.f_code.co_filename) != _DIRECTORY:
-            frames.append(entry)
-            entry = entry.tb_next
-        kept = None
-        for each in reversed(frames):
-            kept = types.TracebackType(kept, each.tb_frame, each.tb_lasti, each.tb_lineno)
-        shell = get_ipython()
-        return shell.InteractiveTB.structured_traceback(self.__class__, self, kept, tb_offset=1)
+def render_traceback(error):
+    """IPython's traceback, without the lines below the call."""
+    import types
+
+    from IPython import get_ipython
+
+    frames, entry = [], error.__traceback__
+    while entry is not None and os.path.dirname(entry.tb_frame.f_code.co_filename) != _DIRECTORY:
+        frames.append(entry)
+        entry = entry.tb_next
+    kept = None
+    for each in reversed(frames):
+        kept = types.TracebackType(kept, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    shell = get_ipython()
+    return shell.InteractiveTB.structured_traceback(error.__class__, error, kept, tb_offset=1)
 
 
 def _receive(connection, size: int) -> bytes:

@@ -4,6 +4,7 @@ What a call returns can also be awaited: `deps.add("rich")` and `await deps.add(
 """
 
 import builtins
+import importlib
 
 from . import calls, packages
 
@@ -75,6 +76,8 @@ def _call(operation, *arguments):
         packages.publish(answer["directory"])
         if answer["directory"] != packages.current:
             packages.use(answer["directory"])
+        else:
+            importlib.invalidate_caches()  # the host may have changed the interpreter's own packages
     return answer
 
 

@@ -32,7 +32,7 @@ def use(directory):
 
 def publish(directory):
     """For the other processes of the guest."""
-    link = _link()
+    link = link_path()
     if link is None:
         return
     try:
@@ -59,7 +59,7 @@ class _Finder:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        link = _link()
+        link = link_path()
         directory = _target(link) if path is None and link else None
         if directory is None or directory == current:
             return None
@@ -69,7 +69,8 @@ class _Finder:
         return PathFinder.find_spec(name)
 
 
-def _link():
+def link_path():
+    """Leads to the packages, if there are any; None: this process cannot call the host."""
     socket = os.environ.get("CELLA_CALLS")
     return os.path.join(os.path.dirname(socket), LINK_NAME) if socket else None
 

@@ -4,7 +4,7 @@ import importlib
 import re
 import sys
 
-from .calls import HostCallError
+from .calls import HostCallError, render_traceback
 
 USAGE = """Usage: pip COMMAND
 
@@ -31,6 +31,10 @@ class PipError(Exception):
     """A command line that is not understood, or a package that is not there."""
 
     __module__ = "builtins"
+
+    def _render_traceback_(self):
+        """IPython asks for this."""
+        return render_traceback(self)
 
 
 def main(arguments) -> int:

@@ -16,6 +16,11 @@ _PIP = re.compile(r"(?:pip3?|python3? -m pip)\s+(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"(?<![\\$])\$(\w+)|(?<![\\$])\{([^{}]+)\}|\$\$")
 
 
+def pip_arguments(command: str):
+    match = _PIP.match(command)
+    return match.group(1) if match else None
+
+
 class Shell:
     def __init__(self, namespace: dict, interrupts: Interrupts):
         self._namespace = namespace
@@ -23,10 +28,8 @@ class Shell:
 
     def pip_arguments(self, command: str):
         """What follows in `pip ...`; None for other commands, and for several in one line."""
-        match = _PIP.match(command)
-        if match is None:
-            return None
-        return self.expand(match.group(1), self._namespace, {})
+        arguments = pip_arguments(command)
+        return None if arguments is None else self.expand(arguments, self._namespace, {})
 
     def expand(self, command: str, names: dict, local_names: dict) -> str:
         """`{expression}` and `$name` of the guest's variables; what is none stays for the shell."""

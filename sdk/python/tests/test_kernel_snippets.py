@@ -20,9 +20,11 @@ def state(tmp_path_factory):
         yield
 
 
-def test_locked_session_of_a_named_version():
-    from cella import Session, SubprocessConfig, SubprocessExecutor
+def test_locked_session_of_a_named_version(tmp_path):
+    from cella import FileStorage, Session
+    from cella.execution import SubprocessConfig, SubprocessExecutor
 
+    storage = FileStorage(tmp_path / "data")
     agent_code = "import sys; (sys.version_info[:2], sys.prefix != sys.base_prefix, sys.prefix)"
 
     async def example():
@@ -34,7 +36,7 @@ def test_locked_session_of_a_named_version():
 
         executor = SubprocessExecutor(config)
 
-        async with Session(executor=executor) as session:
+        async with Session(storage=storage, executor=executor) as session:
             result = await session.run(agent_code)
         return result  # noqa: RET504
 
@@ -43,6 +45,38 @@ def test_locked_session_of_a_named_version():
     version, own, prefix = eval(result.value)
     assert version == (3, 11) and own
     # The server removes it once the session's processes are gone.
+    assert wait_until(lambda: not os.path.exists(prefix), 10)
+
+
+def test_switching_and_life_cycle_with_a_storage(tmp_path):
+    from cella import FileStorage, Session, SubprocessConfig, SubprocessExecutor
+
+    storage = FileStorage(tmp_path / "data")
+    config = SubprocessConfig()
+    code = "artifacts.save('kept.json', {'n': 1})"
+
+    async def example():
+        # Testing: Subprocess for isolation
+        executor = SubprocessExecutor(SubprocessConfig())
+        async with Session(storage=storage, executor=executor) as session:
+            first = await session.run(code)
+
+        # Initialization
+        executor = SubprocessExecutor(config)
+
+        # Session creation (executor starts)
+        async with Session(storage=storage, executor=executor) as session:
+            # Execute code
+            second = await session.run("import sys; (artifacts.load('kept.json'), sys.prefix)")
+            # Session cleanup (executor stops)
+
+        # Executor is cleaned up after session ends
+        return first, second
+
+    first, second = asyncio.run(example())
+    assert first.error is None and second.error is None, (first.error, second.error)
+    loaded, prefix = eval(second.value)
+    assert loaded == {"n": 1}
     assert wait_until(lambda: not os.path.exists(prefix), 10)
 
 

@@ -408,14 +408,18 @@ confine::EnvVars ContainerSession::Variables(const language::Plan& plan) {
 
 Task<void> ContainerSession::AskPython(run::StopToken stop) {
   auto answer = co_await executor::AskPython(Place(), spec_.policy, stop);
-  if (answer || !stop.ending()) python_ = std::move(answer);
+  if (answer) {
+    python_ = run::GuestPython{.described = std::move(*answer), .executable = "", .sites = {}};
+  } else if (!stop.ending()) {
+    python_ = std::unexpected(std::move(answer.error()));
+  }
 }
 
-Task<Status> ContainerSession::Use(std::string directory) {
+Task<Result<std::string>> ContainerSession::Use(std::string directory) {
   if (jail_.gone()) co_return std::unexpected(Ended());
   if (directory.empty()) {
     packages_.clear();
-    co_return Status{};
+    co_return packages_;
   }
   const std::string source = context_.layers + "/" + directory;
   auto open = [&] { return LayerReader::Open(source, directory); };
@@ -433,7 +437,7 @@ Task<Status> ContainerSession::Use(std::string directory) {
     }
   }
   packages_ = fmt::format("{}/{}", agent::kPackagesInside, directory);
-  co_return Status{};
+  co_return packages_;
 }
 
 Task<Status> ContainerSession::Reset() {

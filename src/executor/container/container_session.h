@@ -52,8 +52,8 @@ class ContainerSession : public run::Guest,
   run::Resettable* resettable() override { return this; }
   async::Task<Status> Reset() override;
   run::Packages* packages() override { return CanAddPackages() ? this : nullptr; }
-  async::Task<Status> Use(std::string directory) override;
-  std::optional<Result<std::string>> python() const override { return python_; }
+  async::Task<Result<std::string>> Use(std::string directory) override;
+  std::optional<Result<run::GuestPython>> python() const override { return python_; }
   async::Task<void> AskPython(run::StopToken stop) override;
 
   run::CallSocket* call_socket() override { return this; }
@@ -99,8 +99,8 @@ class ContainerSession : public run::Guest,
   std::string block_language_;             // of the block that is on; empty: it is a program
   std::vector<std::string> value_files_;   // of the block that is on
   uint64_t oom_kills_before_ = 0;
-  std::optional<Result<std::string>> python_;  // as the image's interpreter describes itself
-  std::string packages_;                       // where its packages are inside; empty: nowhere
+  std::optional<Result<run::GuestPython>> python_;  // as the image's interpreter describes itself
+  std::string packages_;                            // where its packages are inside; empty: nowhere
 };
 
 }  // namespace cella::executor

@@ -11,7 +11,7 @@
 
 namespace cella::executor {
 
-// JSON as run::Packages::DescribePython has it. What comes from inside is checked only for its size. An Error: the
+// JSON as run::GuestPython has it. What comes from inside is checked only for its size. An Error: the
 // image has no python3, or it gave no answer.
 async::Task<Result<std::string>> AskPython(confine::ProgramPlace place, const Policy& policy, run::StopToken stop);
 

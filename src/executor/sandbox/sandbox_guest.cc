@@ -161,9 +161,9 @@ bool SandboxGuest::CanAddPackages() const {
   return std::ranges::find(spec_.spaces, run::kPackagesSpace) != spec_.spaces.end();
 }
 
-async::Task<Status> SandboxGuest::Use(std::string directory) {
+async::Task<Result<std::string>> SandboxGuest::Use(std::string directory) {
   packages_ = directory.empty() ? "" : fmt::format("{}/{}", confine::kLayersInside, directory);
-  co_return Status{};
+  co_return packages_;
 }
 
 const run::Traits& SandboxGuest::traits(std::string_view language) const {

@@ -62,7 +62,7 @@ class SandboxGuest : public run::Guest,
   async::Task<Status> Reset() override;
 
   run::Packages* packages() override { return context_.layers.empty() ? nullptr : this; }
-  async::Task<Status> Use(std::string directory) override;
+  async::Task<Result<std::string>> Use(std::string directory) override;
 
   run::CallSocket* call_socket() override { return this; }
   async::Task<Result<UniqueFd>> Listen() override { return jail_->jail.Listen(); }

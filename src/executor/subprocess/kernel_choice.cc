@@ -27,19 +27,30 @@ std::string LanguageOf(const language::LanguageTable& table, std::string name) {
   return language != nullptr ? language->name : name;
 }
 
-// ipykernel without its TCP socket for what forked children print: a jail without netlink makes libzmq abort when it
-// binds one. As `-m ipykernel_launcher` it finds no modules in the current directory.
-constexpr const char* kLaunchInJail = R"(import sys
-sys.path.pop(0)
-import ipykernel.iostream as iostream
-iostream.IOPubThread._setup_pipe_in = lambda self: setattr(self, "_pipe_flag", False)
-from ipykernel import kernelapp
+// As `-m ipykernel_launcher`: modules are not found in the current directory.
+constexpr const char* kLaunch = R"(import sys
+if sys.path[0] == "": del sys.path[0]
+{}from ipykernel import kernelapp
 kernelapp.launch_new_instance())";
 
-void FitIntoJail(std::vector<std::string>& argv) {
+// debugpy takes a quarter of the processor time of a start. The prelude makes it importable again, for the code.
+constexpr const char* kWithoutDebugger = "sys.modules['debugpy'] = None\n";
+
+// ipykernel without its TCP socket for what forked children print: a jail without netlink makes libzmq abort when it
+// binds one.
+constexpr const char* kWithoutPipe = R"(import ipykernel.iostream as iostream
+iostream.IOPubThread._setup_pipe_in = lambda self: setattr(self, "_pipe_flag", False)
+)";
+
+enum class Launched { kOurs, kByKernelspec };
+
+void FitIpykernel(Launched launched, bool jail, std::vector<std::string>& argv) {
   if (argv.size() < 3 || argv[1] != "-m" || argv[2] != "ipykernel_launcher") return;
+  std::string steps = launched == Launched::kOurs ? kWithoutDebugger : "";
+  if (jail) steps += kWithoutPipe;
+  if (steps.empty()) return;
   argv[1] = "-c";
-  argv[2] = kLaunchInJail;
+  argv[2] = fmt::format(kLaunch, steps);
 }
 
 bool IsPythonProgram(std::string_view program) { return program == "python" || program == "python3"; }
@@ -86,7 +97,7 @@ async::Task<Result<KernelChoice>> ChooseKernel(confine::LaunchContext& context, 
     choice.language = "python";
     choice.python = python;
   }
-  if (policy.jail) FitIntoJail(choice.command.argv);
+  FitIpykernel(spec ? Launched::kByKernelspec : Launched::kOurs, policy.jail, choice.command.argv);
   if (!needs_python) {
     for (const auto& [name, value] : policy.env) variables.Set(name, value);
   }

@@ -81,6 +81,10 @@ async::Task<Result<std::unique_ptr<KernelPlace>>> OpenJail(confine::LaunchContex
   CO_TRY_VOID(confine::DescribeRootTree(plan, policy, &builder));
   CO_TRY_VOID(confine::AddPolicyMounts(policy, &builder));
   if (!guest.spaces.empty()) CO_TRY_VOID(builder.AddMount(context.runners, confine::kRunnersInside, 0));
+  // All layers, under names that a guest cannot list or guess: packages are added without a mount.
+  if (!guest.spaces.empty() && !context.layers.empty()) {
+    CO_TRY_VOID(builder.AddMount(context.layers, confine::kLayersInside, 0));
+  }
   CO_TRY(os::Cgroup cgroup, context.MakeCgroup(limits->cgroup));
   CO_TRY(confine::Launcher launcher, context.TakeLauncher());
   CO_TRY(confine::Jail jail, std::move(launcher).BuildJail(builder, cgroup));

@@ -18,6 +18,8 @@ def _cella_prelude():
         shell.user_ns[name] = exit
         shell.user_ns_hidden[name] = exit
     warnings.filterwarnings("ignore", message="To exit: use 'exit', 'quit'")
+    if sys.modules.get("debugpy", sys) is None:
+        del sys.modules["debugpy"]  # the kernel has started without it
     def waiting(stream):
         pipe = getattr(stream, "_fid", None)
         return pipe is not None and struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))[0] > 0
@@ -53,6 +55,21 @@ def _cella_calls(directory, spaces):
         sys.path.remove(directory)
 _cella_calls({}, {})
 del _cella_calls
+)";
+
+// Where packages that the session added are found now, as Python literals. Formatted with the directory of the runner's
+// Python code and with the directory of the packages, or None.
+inline constexpr const char* kPackagesPrelude = R"(
+def _cella_packages(directory, packages):
+    import sys
+    sys.path.insert(0, directory)
+    try:
+        from cella_runner import kernel
+    finally:
+        sys.path.remove(directory)
+    kernel.use(packages)
+_cella_packages({}, {})
+del _cella_packages
 )";
 
 inline constexpr const char* kValuesOfAssignments = R"(

@@ -82,15 +82,6 @@ Policy WithAbsoluteVenv(const confine::LaunchContext& context, Policy policy) {
   return policy;
 }
 
-// Guests could replace what is being written.
-Status CheckWritable(const confine::LaunchContext& context, const Policy& policy) {
-  if (!language::LiesBelowAny(policy.venv, context.HostFor(policy).guest_writable)) return {};
-  return Err(ErrorCode::kPermission,
-             "the virtual environment '{}' lies where guests may write, so nothing is installed into it: make it with "
-             "'python3 -m venv {}' and '{}/bin/python -m pip install ipykernel'",
-             policy.venv, policy.venv, policy.venv);
-}
-
 async::Task<Result<KernelEnvironment>> Find(KernelEnvironments* environments, KernelPackages packages,
                                             run::StopToken stop) {
   if (environments == nullptr) co_return Err(ErrorCode::kUnsupported, "no environments are built here");
@@ -164,6 +155,19 @@ async::Task<Result<Sources>> FindSources(KernelEnvironments* environments, const
 
 }  // namespace
 
+Status CheckWritable(const confine::LaunchContext& context, const Policy& policy) {
+  if (!language::LiesBelowAny(policy.venv, context.HostFor(policy).guest_writable)) return {};
+  return Err(ErrorCode::kPermission,
+             "the virtual environment '{}' lies where guests may write, so nothing is installed into it: make it with "
+             "'python3 -m venv {}' and '{}/bin/python -m pip install ipykernel'",
+             policy.venv, policy.venv, policy.venv);
+}
+
+std::string KeptVenv(const confine::LaunchContext& context, const Policy& asked) {
+  const std::string venv = WithAbsoluteVenv(context, asked).venv;
+  return venv.empty() || IsFinished(context, venv) ? "" : venv;
+}
+
 async::Task<Result<SessionPython>> ChooseSessionPython(confine::LaunchContext& context,
                                                        KernelEnvironments* environments, Policy asked,
                                                        const std::string& directory, run::StopToken stop) {
@@ -190,6 +194,8 @@ async::Task<Result<SessionPython>> ChooseSessionPython(confine::LaunchContext& c
   if (policy.jail) {
     use.description = sources->kernel;
     if (!use.environment.empty()) {
+      use.base = base->executable;
+      use.sites = {SitePackagesOf(use.environment)};
       use.description += fmt::format(" in a cached environment of '{}'", base->executable);
       use.venv = use.environment;
       use.python.clear();
@@ -201,6 +207,8 @@ async::Task<Result<SessionPython>> ChooseSessionPython(confine::LaunchContext& c
   if (!made) co_return std::unexpected(std::move(made.error()));
   use.venv = directory;
   use.python.clear();
+  use.base = base->executable;
+  use.sites = std::move(sources->sites);
   use.bins = std::move(sources->bins);
   use.fresh = true;
   use.description = fmt::format("{} in a fresh environment of '{}'", sources->kernel, base->executable);

@@ -17,8 +17,11 @@ struct SessionPython {
   std::vector<std::string> bins;  // with programs of packages, after the interpreter's own directory on PATH
   std::string description;        // "ipykernel in a fresh environment of '/usr/bin/python3.11'"
   std::string environment;        // the finished environment that its kernel comes from; empty: none
-  bool fresh = false;             // of a few files that belong to this session alone
-  std::shared_ptr<void> lease;    // on the environment
+  // Of a fresh or a finished one: the base interpreter, and where the packages are. Else both are empty.
+  std::string base;
+  std::vector<std::string> sites;
+  bool fresh = false;           // of a few files that belong to this session alone
+  std::shared_ptr<void> lease;  // on the environment
 };
 
 // `environments` is null where none can be built. `directory` is where a fresh one is made; it does not exist yet. Asks
@@ -26,6 +29,13 @@ struct SessionPython {
 async::Task<Result<SessionPython>> ChooseSessionPython(confine::LaunchContext& context,
                                                        KernelEnvironments* environments, Policy asked,
                                                        const std::string& directory, run::StopToken stop);
+
+// The virtual environment that the policy names, unless it is a finished environment, which nobody changes; empty:
+// none.
+std::string KeptVenv(const confine::LaunchContext& context, const Policy& asked);
+
+// kPermission: guests could replace in the named virtual environment what is being written.
+Status CheckWritable(const confine::LaunchContext& context, const Policy& policy);
 
 // Adds ipykernel to the named virtual environment, without another version of what it has.
 async::Task<Status> AddIpykernel(confine::LaunchContext& context, KernelEnvironments& environments, Policy asked,

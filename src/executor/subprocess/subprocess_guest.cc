@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -33,6 +34,24 @@ constexpr const char* kConnectionDetail = "connection_file";
 constexpr run::Traits kCellsWithoutValue{
     .state = true, .value = false, .errors = true, .display = true, .input = true, .interrupt = true};
 
+Json CompletionOf(const Json& reply) {
+  std::vector<std::string> matches;
+  if (auto found = reply.find("matches"); found != reply.end() && found->is_array()) {
+    for (const Json& match : *found) {
+      if (match.is_string()) matches.push_back(match.get<std::string>());
+    }
+  }
+  auto start = std::max<int64_t>(0, jupyter::Number(reply, "cursor_start"));
+  const auto end = std::max<int64_t>(0, jupyter::Number(reply, "cursor_end"));
+  // Without jedi IPython 9 completes "os.pa" by ".path". The dot is there already.
+  const auto has_dot = [](const std::string& match) { return match.starts_with('.'); };
+  if (start < end && !matches.empty() && std::ranges::all_of(matches, has_dot)) {
+    for (std::string& match : matches) match.erase(0, 1);
+    ++start;
+  }
+  return {{"type", "completion"}, {"matches", matches}, {"start", start}, {"end", end}};
+}
+
 }  // namespace
 
 async::Task<Result<std::unique_ptr<SubprocessGuest>>> SubprocessGuest::Open(Host host, LocalScratch scratch,
@@ -50,8 +69,8 @@ async::Task<Result<std::unique_ptr<SubprocessGuest>>> SubprocessGuest::Open(Host
   if (!chosen) co_return std::unexpected(std::move(chosen.error()));
   if (!policy.jail) CO_TRY_VOID(guest->OpenWorkdir());
   if (!guest->spec_.spaces.empty()) {
-    const std::string runners = policy.jail ? confine::kRunnersInside : host.context.runners;
-    confine::AddCalls(guest->CallSocketPath(), runners, &guest->choice_.variables);
+    confine::AddCalls(guest->CallSocketPath(), guest->RunnersSeen(), &guest->choice_.variables);
+    if (guest->MayAddPackages()) guest->AddPackagePrograms(&guest->choice_.variables);
     guest->choice_.command.env = guest->choice_.variables.Encode();
     guest->choice_.command.search_path = *guest->choice_.variables.Find("PATH");
   }
@@ -87,7 +106,8 @@ async::Task<Status> SubprocessGuest::Choose(run::StopToken stop) {
 }
 
 async::Task<Result<bool>> SubprocessGuest::AddKernelTo(const Error& failure, run::StopToken stop) {
-  if (choice_.python.empty() || failure.message.find("No module named ipykernel") == std::string::npos) co_return false;
+  const bool lacks_it = failure.message.find("No module named 'ipykernel'") != std::string::npos;
+  if (choice_.python.empty() || !lacks_it) co_return false;
   const bool named = !spec_.policy.venv.empty() && python_.environment.empty() && !python_.fresh;
   if (!named || !spec_.runtime_deps || host_.environments == nullptr) {
     co_return Err(ErrorCode::kNotFound, "'{}' has no ipykernel: run '{} -m pip install ipykernel', or name a kernel",
@@ -216,9 +236,12 @@ async::Task<Status> SubprocessGuest::Prepare() {
   }
   std::string code = std::string(kPrelude) + (assignments ? kValuesOfAssignments : "");
   if (!spec_.spaces.empty()) {
-    const std::string runners = spec_.policy.jail ? confine::kRunnersInside : context_.runners;
-    code += fmt::format(kCallsPrelude, jupyter::Dump(Json(runners + "/python")), jupyter::Dump(Json(spec_.spaces)));
+    code +=
+        fmt::format(kCallsPrelude, jupyter::Dump(Json(RunnersSeen() + "/python")), jupyter::Dump(Json(spec_.spaces)));
   }
+  takes_packages_ = MayAddPackages();
+  packages_changed_ = false;
+  if (takes_packages_) code += PackagesCode();
   auto ran = co_await RunQuietly(std::move(code), async::Clock::now() + spec_.policy.startup_timeout);
   co_return ran;
 }
@@ -292,6 +315,8 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SubprocessGuest::Begin(cons
   auto ensured = co_await EnsureKernel(stop);
   if (!ensured) co_return std::unexpected(std::move(ensured.error()));
   if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
+  auto shown = co_await ShowPackages();
+  if (!shown) co_return std::unexpected(std::move(shown.error()));
   if (!turn.run.out_dir.empty()) {
     auto opened = co_await files_->OpenOut(turn.run.out_dir, spec_.policy.limits.disk.value);
     if (!opened) co_return std::unexpected(std::move(opened.error()));
@@ -342,19 +367,7 @@ async::Task<Result<std::string>> SubprocessGuest::Ask(const std::string& languag
   if (!parsed) co_return Err(ErrorCode::kInternal, "the kernel's {} cannot be read", reply->type);
   Json answer;
   switch (question) {
-    case CodeQuestion::kComplete: {
-      Json matches = Json::array();
-      if (auto found = parsed->find("matches"); found != parsed->end() && found->is_array()) {
-        for (const Json& match : *found) {
-          if (match.is_string()) matches.push_back(match);
-        }
-      }
-      answer = {{"type", "completion"},
-                {"matches", std::move(matches)},
-                {"start", static_cast<uint64_t>(std::max<int64_t>(0, jupyter::Number(*parsed, "cursor_start")))},
-                {"end", static_cast<uint64_t>(std::max<int64_t>(0, jupyter::Number(*parsed, "cursor_end")))}};
-      break;
-    }
+    case CodeQuestion::kComplete: answer = CompletionOf(*parsed); break;
     case CodeQuestion::kInspect:
       answer = {{"type", "inspection"},
                 {"found", jupyter::Flag(*parsed, "found")},

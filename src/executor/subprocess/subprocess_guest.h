@@ -15,7 +15,11 @@
 
 namespace cella::executor {
 
-class SubprocessGuest : public run::Guest, public run::Assistant, public run::Resettable, public run::CallSocket {
+class SubprocessGuest : public run::Guest,
+                        public run::Assistant,
+                        public run::Resettable,
+                        public run::CallSocket,
+                        public run::Packages {
  public:
   // What the guests of an executor share.
   struct Host {
@@ -49,6 +53,10 @@ class SubprocessGuest : public run::Guest, public run::Assistant, public run::Re
   run::CallSocket* call_socket() override { return this; }
   async::Task<Result<UniqueFd>> Listen() override;
 
+  run::Packages* packages() override { return takes_packages_ ? this : nullptr; }
+  async::Task<Result<std::string>> Use(std::string directory) override;
+  std::optional<Result<run::GuestPython>> python() const override;
+
   const os::Directory* workspace() const override { return files_ ? &files_->directory() : nullptr; }
   std::optional<uint64_t> MemoryUsed() const override;
   async::Task<run::GuestUsage> MeasureUsage() override;
@@ -65,6 +73,12 @@ class SubprocessGuest : public run::Guest, public run::Assistant, public run::Re
   async::Task<void> EndKernel();
   async::Task<Status> Prepare();
   std::string CallSocketPath() const;
+  std::string RunnersSeen() const;
+  bool MayAddPackages() const;
+  void AddPackagePrograms(confine::EnvVars* variables) const;
+  std::string PackageVenv() const;
+  std::string PackagesCode() const;
+  async::Task<Status> ShowPackages();
   async::Task<Status> AssignValues(const std::vector<Variable>& variables);
   async::Task<Status> RunQuietly(std::string code, async::TimePoint deadline);
   Status CheckLanguage(const std::string& asked) const;
@@ -83,6 +97,11 @@ class SubprocessGuest : public run::Guest, public run::Assistant, public run::Re
   KernelChoice choice_;
   std::unique_ptr<KernelPlace> place_;
   std::unique_ptr<KernelProcess> kernel_;
+  bool takes_packages_ = false;    // an IPython kernel whose session may have packages
+  std::string packages_;           // where the kernel finds them; empty: nowhere, or among its own
+  bool packages_changed_ = false;  // since the kernel was told
+  std::string venv_layer_;         // on the host: what was copied into a virtual environment that is kept
+  std::optional<std::set<std::string>> venv_names_;  // of packages that it had before
   unsigned starts_ = 0;
   bool reports_files_ = true;
 };

@@ -82,7 +82,8 @@ Status CopyTree(const fs::path& from, const fs::path& to) {
   return {};
 }
 
-// Of "name-1.2.dist-info": "name", in the form in which names are compared.
+}  // namespace
+
 std::string NameOfDistInfo(const std::string& directory) {
   std::string name = directory.substr(0, directory.find('-'));
   std::ranges::transform(name, name.begin(), [](char c) {
@@ -102,7 +103,6 @@ std::vector<std::string> DistInfosOf(const std::string& site) {
   return found;
 }
 
-// The paths of a RECORD, relative to site-packages.
 std::vector<std::string> ReadRecord(const std::string& text) {
   std::vector<std::string> paths;
   std::istringstream lines(text);
@@ -113,8 +113,6 @@ std::vector<std::string> ReadRecord(const std::string& text) {
   }
   return paths;
 }
-
-}  // namespace
 
 std::string MinorVersion(const std::string& version) {
   return version.substr(0, version.find('.', version.find('.') + 1));
@@ -172,7 +170,15 @@ Status CopyVenv(const std::string& from, const std::string& to) {
   if (mkdtemp(aside.data()) == nullptr) return SysErr(errno, "create '{}'", to);
   Status copied = CopyTree(from, aside);
   if (copied && chmod(aside.c_str(), 0755) < 0) copied = SysErr(errno, "create '{}'", to);
-  if (copied && rename(aside.c_str(), to.c_str()) < 0) copied = SysErr(errno, "create '{}'", to);
+  if (copied && rename(aside.c_str(), to.c_str()) < 0) {
+    copied = SysErr(errno, "create '{}'", to);
+    // Another session has made it meanwhile.
+    if ((copied.error().sys_errno == ENOTEMPTY || copied.error().sys_errno == EEXIST) &&
+        access((to + "/pyvenv.cfg").c_str(), F_OK) == 0) {
+      fs::remove_all(aside, error);
+      return {};
+    }
+  }
   if (!copied) fs::remove_all(aside, error);
   return copied;
 }

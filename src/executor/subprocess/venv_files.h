@@ -20,6 +20,13 @@ Status MakeFreshVenv(const std::string& directory, const std::string& python, co
 // site-packages of a virtual environment; empty: it has none.
 std::string SitePackagesOf(const std::string& venv);
 
+// Names of the *.dist-info directories in a directory of packages.
+std::vector<std::string> DistInfosOf(const std::string& site);
+// Of "name-1.2.dist-info": "name", in the form in which names are compared.
+std::string NameOfDistInfo(const std::string& directory);
+// The paths of a RECORD, relative to the directory of packages.
+std::vector<std::string> ReadRecord(const std::string& text);
+
 // Whether `ipykernel` can be imported from one of the directories.
 bool HasIpykernel(const std::vector<std::string>& sites);
 

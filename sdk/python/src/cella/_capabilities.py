@@ -12,7 +12,7 @@ _CELLS = ("completion", "display", "errors", "input", "interrupt", "reset", "sta
 _BEFORE: dict[str, tuple[str, ...]] = {
     "sandbox": (*_CELLS, "calls", "checkpoints", "deps", "files", "jail"),
     "local": ("calls", "files"),
-    "subprocess": (*_CELLS, "calls", "files"),
+    "subprocess": (*_CELLS, "calls", "deps", "files"),
     "container": (*_CELLS, "calls"),
     "inprocess": (*_CELLS, "calls"),
 }

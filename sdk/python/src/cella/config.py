@@ -247,6 +247,8 @@ class SubprocessConfig(_Config):
 
     python_version: Optional[str] = None  # "3.12", or the path of an interpreter
     default_timeout: Optional[Duration] = 120.0
+    deps: tuple[str, ...] = ()  # packages that session.deps.sync() installs
+    deps_file: Optional[str] = None  # a requirements.txt with more of them
     allow_runtime_deps: Optional[bool] = None  # whether packages may be added to the session or to venv_dir
     venv_dir: Optional[str] = None  # a virtual environment that is kept; made with ipykernel when it is missing
     environment: Union[str, Environment, None] = None  # the name of one, or what it is made from
@@ -273,6 +275,12 @@ class SubprocessConfig(_Config):
 
     def __post_init__(self) -> None:
         _settle(self)
+
+    def policy(self, local: bool) -> dict[str, Any]:
+        document = super().policy(local)
+        if (file := document.pop("deps_file", None)) is not None:
+            document["deps"] = [*document.get("deps", []), *_requirements(file)]
+        return document
 
     @staticmethod
     def _named(python: str) -> dict[str, str]:

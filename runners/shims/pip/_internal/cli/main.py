@@ -1,3 +1,5 @@
 from pip import main
 
-__all__ = ["main"]
+cli = main  # as scripts of later versions of pip name it
+
+__all__ = ["cli", "main"]
