@@ -401,8 +401,17 @@ def test_thread_with_the_lock_of_the_interpreter_is_refused(script):
     error = ctypes.c_void_p()
     print(c.cella_session_open(None, b'{"executor": "inprocess"}', ctypes.byref(error)))
     print(b"Py_BEGIN_ALLOW_THREADS" in c.cella_error_message(error))
+    session = open_()
+    session.run("x = 1")
+    c.cella_session_run.restype = ctypes.c_void_p
+    print(c.cella_session_run(ctypes.c_void_p(session.handle), b"x", ctypes.c_size_t(1), ctypes.byref(error)))
+    run = session.start("x + 1")
+    c.cella_run_wait.restype = ctypes.c_void_p
+    print(c.cella_run_wait(ctypes.c_void_p(run.handle), ctypes.byref(error)))
+    print(b"Py_BEGIN_ALLOW_THREADS" in c.cella_error_message(error), run.wait().value)
+    session.free()
     """
-    assert shown(script(code)) == "None\nTrue\n"
+    assert shown(script(code)) == "None\nTrue\nNone\nNone\nTrue b'2'\n"
 
 
 def test_process_exits_while_code_runs(script):
