@@ -164,7 +164,7 @@ def test_code_that_does_not_notice_its_end_is_left_behind_and_the_session_goes_o
         ({"workdir": "/tmp"}, "workdir"), ({"env": {"A": "1"}}, "env"), ({"network": "none"}, "network"),
         ({"mounts": [{"source": "/etc", "target": "/x"}]}, "mounts"), ({"rootfs": "/"}, "rootfs"), ({"preload": ["json"]}, "preload"),
         ({"checkpoint": "always"}, "checkpoint"), ({"kernel": "python3"}, "kernel"), ({"jail": True}, "jail"),
-        ({"environment": {"packages": ["x"]}}, "environment"), ({"deps": ["x"]}, "deps"), ({"storage": "/tmp/x"}, "storage"),
+        ({"environment": {"packages": ["x"]}}, "environment"), ({"deps": ["x"]}, "deps"),
     ],
 )
 def test_what_a_shared_process_cannot_have_is_refused(embed, policy, word):
