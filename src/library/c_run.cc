@@ -1,4 +1,5 @@
 // cella.h: what to run, and runs.
+#include "library/embedded/libpython.h"
 #include "library/handles.h"
 
 using namespace cella;
@@ -10,6 +11,10 @@ static_assert(static_cast<int>(Variable::Kind::kJson) == CELLA_VARIABLE_JSON);
 
 namespace {
 
+bool IsInThisProcess(const SessionCore& session) {
+  return session.isolation().executor == ToString(ExecutorKind::kInProcess);
+}
+
 // Nothing is thrown out of here: memory that is exhausted ends the process, as in most C programs.
 template <typename Change>
 void ChangeSpec(cella_run_spec* spec, Change change) noexcept {
@@ -18,6 +23,7 @@ void ChangeSpec(cella_run_spec* spec, Change change) noexcept {
 
 Status CheckStart(const cella_session* session, const RunSpec& spec) {
   if (session == nullptr) return Err(ErrorCode::kInvalid, "there is no session");
+  if (IsInThisProcess(*session->core)) TRY_VOID(CheckInterpreterIsFree());
   if (spec.timeout && spec.timeout->count() <= 0) {
     return Err(ErrorCode::kInvalid, "the time-out of a run must be more than 0");
   }
@@ -49,6 +55,11 @@ Status CheckOurs(const cella_run* run) {
   if (!run->host->is_ours())
     return Err(ErrorCode::kClosed, "this run belongs to the process that this one is a fork of");
   return {};
+}
+
+Status CheckMayWait(const cella_run* run) {
+  TRY_VOID(CheckOurs(run));
+  return run->is_in_this_process ? CheckInterpreterIsFree() : Status{};
 }
 
 }  // namespace
@@ -119,7 +130,7 @@ cella_run* cella_session_start(cella_session* session, const cella_run_spec* spe
   auto started = Guarded(error, [&]() -> Result<cella_run*> {
     if (spec == nullptr) return Err(ErrorCode::kInvalid, "there is no spec");
     TRY(std::shared_ptr<RunCore> run, Start(session, spec->spec));
-    return new cella_run{session->host, std::move(run)};
+    return new cella_run{session->host, std::move(run), IsInThisProcess(*session->core)};
   });
   return started ? *started : nullptr;
 }
@@ -127,7 +138,7 @@ cella_run* cella_session_start(cella_session* session, const cella_run_spec* spe
 cella_next cella_run_next(cella_run* run, int64_t nanoseconds, cella_event** event, cella_error** error) {
   if (event != nullptr) *event = nullptr;
   auto next = Guarded(error, [&]() -> Result<cella_next> {
-    TRY_VOID(CheckOurs(run));
+    TRY_VOID(CheckMayWait(run));
     if (event == nullptr) return Err(ErrorCode::kInvalid, "there is no place for the event");
     std::optional<std::chrono::steady_clock::time_point> until;
     if (nanoseconds >= 0) until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(nanoseconds);
@@ -149,7 +160,7 @@ cella_next cella_run_next(cella_run* run, int64_t nanoseconds, cella_event** eve
 
 cella_result* cella_run_wait(cella_run* run, cella_error** error) {
   auto waited = Guarded(error, [&]() -> Result<cella_result*> {
-    TRY_VOID(CheckOurs(run));
+    TRY_VOID(CheckMayWait(run));
     return new cella_result{run->core->Wait(), {}};
   });
   return waited ? *waited : nullptr;

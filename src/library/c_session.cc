@@ -98,11 +98,7 @@ void cella_engine_free(cella_engine* engine) { delete engine; }
 cella_session* cella_session_open(cella_engine* engine, const char* policy, cella_error** error) {
   auto opened = Guarded(error, [&]() -> Result<cella_session*> {
     TRY(SessionRequest request, ReadSessionRequest(TextOf(policy)));
-    if (request.executor == ExecutorKind::kInProcess && HoldsInterpreter()) {
-      return Err(ErrorCode::kInvalid,
-                 "this thread holds the lock of the interpreter that the session needs: call libcella between "
-                 "Py_BEGIN_ALLOW_THREADS and Py_END_ALLOW_THREADS");
-    }
+    if (request.executor == ExecutorKind::kInProcess) TRY_VOID(CheckInterpreterIsFree());
     std::shared_ptr<Host> host;
     if (engine != nullptr) {
       host = engine->host;

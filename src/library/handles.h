@@ -31,6 +31,7 @@ struct cella_run_spec {
 struct cella_run {
   std::shared_ptr<cella::library::Host> host;
   std::shared_ptr<cella::library::RunCore> core;
+  bool is_in_this_process = false;  // where its code runs
 };
 struct cella_event {
   cella::Event event;

@@ -164,7 +164,7 @@ def test_code_that_does_not_notice_its_end_is_left_behind_and_the_session_goes_o
         ({"workdir": "/tmp"}, "workdir"), ({"env": {"A": "1"}}, "env"), ({"network": "none"}, "network"),
         ({"mounts": [{"source": "/etc", "target": "/x"}]}, "mounts"), ({"rootfs": "/"}, "rootfs"), ({"preload": ["json"]}, "preload"),
         ({"checkpoint": "always"}, "checkpoint"), ({"kernel": "python3"}, "kernel"), ({"jail": True}, "jail"),
-        ({"environment": {"packages": ["x"]}}, "environment"), ({"deps": ["x"]}, "deps"), ({"storage": "/tmp/x"}, "storage"),
+        ({"environment": {"packages": ["x"]}}, "environment"), ({"deps": ["x"]}, "deps"),
     ],
 )
 def test_what_a_shared_process_cannot_have_is_refused(embed, policy, word):
@@ -401,8 +401,17 @@ def test_thread_with_the_lock_of_the_interpreter_is_refused(script):
     error = ctypes.c_void_p()
     print(c.cella_session_open(None, b'{"executor": "inprocess"}', ctypes.byref(error)))
     print(b"Py_BEGIN_ALLOW_THREADS" in c.cella_error_message(error))
+    session = open_()
+    session.run("x = 1")
+    c.cella_session_run.restype = ctypes.c_void_p
+    print(c.cella_session_run(ctypes.c_void_p(session.handle), b"x", ctypes.c_size_t(1), ctypes.byref(error)))
+    run = session.start("x + 1")
+    c.cella_run_wait.restype = ctypes.c_void_p
+    print(c.cella_run_wait(ctypes.c_void_p(run.handle), ctypes.byref(error)))
+    print(b"Py_BEGIN_ALLOW_THREADS" in c.cella_error_message(error), run.wait().value)
+    session.free()
     """
-    assert shown(script(code)) == "None\nTrue\n"
+    assert shown(script(code)) == "None\nTrue\nNone\nNone\nTrue b'2'\n"
 
 
 def test_process_exits_while_code_runs(script):

@@ -185,9 +185,12 @@ bool HasInterpreter() {
   return initialized != nullptr && initialized() != 0;
 }
 
-bool HoldsInterpreter() {
+Status CheckInterpreterIsFree() {
   const auto holds = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
-  return HasInterpreter() && holds != nullptr && holds() != 0;
+  if (!HasInterpreter() || holds == nullptr || holds() == 0) return {};
+  return Err(ErrorCode::kInvalid,
+             "this thread holds the lock of the interpreter that the session needs: call libcella between "
+             "Py_BEGIN_ALLOW_THREADS and Py_END_ALLOW_THREADS");
 }
 
 }  // namespace cella::library

@@ -25,7 +25,7 @@ Result<EmbeddedPython> StartPython(const engine::Installation& installation, con
 
 // False before the interpreter's start, and when a Python that is the whole process is about to exit.
 bool HasInterpreter();
-// Whether the calling thread holds the lock of an interpreter in this process: then nothing of a session could run.
-bool HoldsInterpreter();
+// kInvalid: the calling thread holds the lock of an interpreter in this process. Then no code could run while it waits.
+Status CheckInterpreterIsFree();
 
 }  // namespace cella::library
