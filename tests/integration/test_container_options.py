@@ -50,6 +50,18 @@ def refused(run, engine, words):
 
 
 @pytest.fixture
+def malformed(run, words):
+    """Runs nothing, since the command line is wrong. Returns the message."""
+
+    def start(*flags):
+        ended = run("-c", "print('never')", *words, *flags)
+        assert (ended.exit_code, ended.stdout) == (2, b""), ended.describe()
+        return ended.stderr.decode()
+
+    return start
+
+
+@pytest.fixture
 def name(engine):
     made = f"cella-test-options-{os.getpid()}"
     yield made
@@ -77,8 +89,8 @@ def test_names_of_machines_are_in_the_hosts_file(contain):
 
 
 @pytest.mark.parametrize("host", ["a", "a:b", "a b:192.0.2.7", ":192.0.2.7", "a:192.0.2.7\n192.0.2.8", "-a:192.0.2.7"])
-def test_other_lines_of_the_hosts_file_are_refused(refused, host):
-    assert "--add-host" in refused("--add-host", host)
+def test_other_lines_of_the_hosts_file_are_refused(malformed, host):
+    assert "--add-host" in malformed("--add-host", host)
 
 
 @pytest.mark.parametrize("gpus", ["all", "2", "device=0,1", '[{"Count": -1, "Capabilities": [["gpu"]]}]'])
@@ -88,8 +100,8 @@ def test_devices_are_asked_of_the_engine(refused, gpus):
 
 
 @pytest.mark.parametrize("gpus", ["none", "0", "-1", "device=", "{}", "[]", '[{"Privileged": true}]', '[{"Count": "x"}]'])
-def test_what_is_no_request_for_devices_is_refused(refused, gpus):
-    assert "--gpus" in refused("--gpus", gpus)
+def test_what_is_no_request_for_devices_is_refused(malformed, gpus):
+    assert "--gpus" in malformed("--gpus", gpus)
 
 
 @as_root
@@ -101,10 +113,10 @@ def test_added_capability_is_the_only_one(contain, tmp_path):
     assert result["isolation"]["cap_add"] == "NET_RAW"
 
 
-def test_capability_that_the_kernel_would_ignore_is_refused(refused):
+def test_capability_that_the_kernel_would_ignore_is_refused(refused, malformed):
     assert "cap_add" in refused("--cap-add", "NET_RAW")
     for name in ("ALL", "net_raw", "", "NET RAW"):
-        assert "--cap-add" in refused("--cap-add", name)
+        assert "--cap-add" in malformed("--cap-add", name)
 
 
 def test_init_command_runs_once_before_the_code_as_its_user(contain):

@@ -133,7 +133,9 @@ def test_session_removes_from_a_named_virtual_environment_what_it_added(kernel_s
 
 def test_jailed_session_leaves_a_named_virtual_environment_as_it_is(kernel_session, tmp_path):
     place = tmp_path / "v"
-    kernel_session("--venv", str(place), python=None).close()
+    made = kernel_session("--venv", str(place), python=None)
+    made.value("0")
+    made.close()
     files = sorted(place.rglob("*"))
     jailed = kernel_session("--jail", "--venv", str(place), python=None)
     assert jailed.value("deps.add('cowsay'); import cowsay; cowsay.__file__").startswith("'/run/cella-packages/")
