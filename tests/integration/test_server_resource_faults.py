@@ -55,7 +55,7 @@ def disk(short_directory):
     """Where the state of a server in `short_directory` is."""
     state = short_directory / "state"
     state.mkdir(mode=0o700)
-    made = Disk(state, "4m")
+    made = Disk(state, "16m")  # an eighth of it is the bound of the registry, which stays below
     yield made
     made.end()
 
