@@ -6,16 +6,17 @@ import json
 import time
 
 from cella._async.exchange import PATIENCE, Answer, Exchanges
+from cella._async.file_routes import FileRoutes
 from cella._async.packages import PackageRequests
 from cella._async.packages import session_path as _session_path
 from cella._async.storage_routes import StorageRoutes
-from cella._http import header_line, quote, target
+from cella._http import header_line, target
 from cella._log import tell
 from cella._run_request import patience_for
 from cella._transport.address import Address
 from cella._transport.aio import pause, settle
 from cella._version import __version__, compatible
-from cella.errors import ApiError, IncompatibleServer, InvalidRequest, NotFound, ServerBusy, SessionClosed
+from cella.errors import ApiError, IncompatibleServer, NotFound, ServerBusy, SessionClosed
 from cella.result import Result
 
 TYPE_CHECKING = False
@@ -49,17 +50,6 @@ def started_server() -> PrivateServer:
     return private_server()
 
 
-def _file_path(session: str, path: str, recursive: bool = False) -> str:
-    """Also as the code in a jail or container names it: /workspace/x; in a sandbox /tmp/x."""
-    base = "/tmp" if path.startswith("/tmp/") else "/workspace"
-    path = path.removeprefix(base + "/")
-    if path.startswith("/"):
-        words = f"path {path!r} is absolute, and below neither /workspace nor /tmp, whose files alone can be reached"
-        raise InvalidRequest(400, "invalid", words)
-    where = _session_path(session, "files") + "/" + quote(path)
-    return target(where, {"recursive": "true" if recursive else None, "base": "/tmp" if base == "/tmp" else None})
-
-
 async def _whole(answer: Answer) -> bytes:
     try:
         return await answer.read()
@@ -67,7 +57,7 @@ async def _whole(answer: Answer) -> bytes:
         answer.release()
 
 
-class Client(PackageRequests, StorageRoutes):
+class Client(FileRoutes, PackageRequests, StorageRoutes):
     """A server: the private one of this process, or `url` with its `token`. Safe for threads and several loops.
 
     Answers are the documents of the HTTP API. Dropping a wait for a run (a cancelled task) cancels the run.
@@ -376,34 +366,6 @@ class Client(PackageRequests, StorageRoutes):
 
     async def drop_checkpoint(self, session: str, name: str) -> None:
         await self._ask("DELETE", _session_path(session, "checkpoints", name))
-
-    # Files
-
-    async def list_files(
-        self, session: str, path: str = "", after: Optional[str] = None, limit: Optional[int] = None
-    ) -> Document:
-        where = target(_session_path(session, "files"), {"path": path or None, "after": after, "limit": limit})
-        answer: Document = await self._ask("GET", where)
-        return answer
-
-    async def upload(self, session: str, path: str, content: Union[bytes, BinaryIO]) -> None:
-        await self._put(_file_path(session, path), content)
-
-    async def download(self, session: str, path: str) -> Answer:
-        """A file as it comes (`parts`). Release the answer."""
-        return await self._begin("GET", _file_path(session, path))
-
-    async def delete_file(self, session: str, path: str, recursive: bool = False) -> None:
-        await self._ask("DELETE", _file_path(session, path, recursive))
-
-    async def download_archive(self, session: str, path: str = "") -> Answer:
-        """The workspace, or a directory of it, as a tar archive. Release the answer."""
-        return await self._begin("GET", target(_session_path(session, "archive"), {"path": path or None}))
-
-    async def upload_archive(self, session: str, content: Union[bytes, BinaryIO], path: str = "") -> Document:
-        where = target(_session_path(session, "archive"), {"path": path or None})
-        answer: Document = json.loads(await self._put(where, content))
-        return answer
 
     async def _put(self, where: str, content: Union[bytes, BinaryIO]) -> bytes:
         try:
