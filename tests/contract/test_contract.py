@@ -25,7 +25,7 @@ LIBRARY_DRIVERS = [
 ]
 DRIVERS = [
     *command_line_drivers(program.program(), ENVIRONMENT),
-    Http("inprocess", CELLS, program.program(), ENVIRONMENT, PlainProcess.different),
+    Http("inprocess", CELLS | {"deps"}, program.program(), ENVIRONMENT, PlainProcess.different),
     *LIBRARY_DRIVERS,
 ]
 

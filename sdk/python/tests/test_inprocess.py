@@ -339,7 +339,7 @@ def test_short_runs_share_one_stopper():
 
 
 def test_snippets_for_this_executor_run_with_other_imports():
-    """As py-code-mode documents them; only the imports are changed, and the storage is left out."""
+    """As py-code-mode documents them; only the imports are changed. Those with a storage: test_storage_snippets.py."""
     code = """
         from cella import Session
         from cella.execution import InProcessExecutor, InProcessConfig
@@ -379,8 +379,3 @@ def test_figures_of_the_session_are_shown_and_those_of_the_caller_stay(session, 
     assert [type(item).__name__ for item in result.items] == ["Text", "Output", "Text", "Output", "Output"]
     assert plt.get_fignums() == [mine.number] and plt.show is not show
     plt.close(mine)
-
-
-def test_dependencies_are_refused_rather_than_forgotten(open_session, wait):
-    with pytest.raises(cella.Unsupported, match="deps="):
-        wait(open_session(InProcessExecutor(deps=["six"])).run("1"))

@@ -119,8 +119,10 @@ class _NoFlush:
 class World:
     """The names that the runner's modules ask of a session are these: namespace, interrupts, streams, displays, …"""
 
-    network = False
+    network = False  # pip never installs into the caller's environment
     spaces: tuple[str, ...] = ()
+    deps: Any = None
+    why_no_pip = "The application installs no packages for its sessions: install them into its Python environment."
     interrupts = _NoInterrupts()
     streams = _NoFlush()
 
@@ -198,6 +200,14 @@ class World:
         from cella._guest.cella_runner.magics import Magics
 
         self._names.__dict__["__cella__"] = Magics(self)
+
+    def use_packages(self, deps: Any) -> None:
+        """`deps` is a name of the code from now on, and pip lines use it."""
+        from cella._guest.cella_runner.deps import names
+
+        self.spaces, self.deps = ("deps",), deps
+        self.why_no_pip = "Write %pip install NAME in a line of its own; the pip of a shell is that of the application."
+        self._names.__dict__.update(names(deps))
 
     def lend(self, host: Union[HostCalls, SocketCalls]) -> None:
         """Functions of the caller, from now on."""
