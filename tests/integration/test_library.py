@@ -132,6 +132,14 @@ def test_checkpoints_reset_and_files(session):
         session.do("read_file", "folder/data.bin")
 
 
+@pytest.mark.parametrize("language, code", [("python", "print(open('in.txt').read())"), ("ruby", "puts File.read('in.txt')")])
+def test_files_of_a_run_are_in_the_workspace_before_it_begins(session, language, code):
+    for content in (b"first", b"second"):
+        result = session.start(code, language=language, files={"in.txt": content}).wait()
+        assert (result.status, result.stdout) == ("ok", content + b"\n"), result.json
+        assert json.loads(result.json)["files"] == []
+
+
 # --- Storage ---
 
 

@@ -109,6 +109,51 @@ def test_example_builds_in_an_empty_directory_by_pkg_config(prefix, tmp_path, en
     assert_chats(tmp_path / "chat", {**alone, "CELLA_HOME": str(moved)})
 
 
+def test_example_is_clean_under_address_sanitizer(prefix, tmp_path, environment_of):
+    """The library is not instrumented, but its memory is counted. An interpreter that is never finalised keeps its own."""
+    flags = built("pkg-config", "--cflags", "--libs", "cella", env={**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")})
+    checks = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    built("clang++-19", "-std=c++20", *checks, REPOSITORY / "examples/cpp/chat.cc", "-o", tmp_path / "chat", *flags.split())
+    (tmp_path / "known").write_text("leak:libpython3\n")
+    options = f"suppressions={tmp_path / 'known'}:print_suppressions=0"
+    assert_chats(tmp_path / "chat", {**environment_of, "LSAN_OPTIONS": options})
+
+
+# What the snippets of the page refer to: the code around them is the reader's.
+READERS_CODE = r"""
+#include <cella/session.h>
+#include <cstdio>
+#include <cstdlib>
+static void Print(const std::string& text) { std::printf("%s\n", text.c_str()); }
+static int Find(const std::string& key, int limit) { return static_cast<int>(key.size()) * limit; }
+static cella::Expected<cella::Session> made = cella::Session::Open(cella::Policy{});
+static cella::Session* session = made ? &*made : nullptr;
+"""
+
+
+def test_snippets_of_the_documentation_compile_and_run(prefix, tmp_path, environment_of):
+    page = (REPOSITORY / "docs/library.md").read_text()
+    first, *others = re.findall(r"^```cpp\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    flags = built("pkg-config", "--cflags", "--libs", "cella", env={**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")})
+    (tmp_path / "first.cc").write_text(first)
+    functions = [f"static void Snippet{number}() {{\n{text}\n}}\n" for number, text in enumerate(others)]
+    # Names that a snippet takes from the one before it.
+    functions = [each.replace("{\nauto session", "{\ncella::SessionOptions options;\nauto session") if "options.storage" not in each
+                 else each.replace("{\n", "{\ncella::SessionOptions options;\n", 1) for each in functions]
+    storage = tmp_path / "storage"
+    calls = "".join(f"  Snippet{number}();\n" for number in range(len(others)))
+    text = READERS_CODE + "".join(functions).replace("/var/lib/agent/data", str(storage)) + f"int main() {{\n{calls}}}\n"
+    (tmp_path / "others.cc").write_text(text)
+    shown = {}
+    for name in ("first", "others"):
+        built("g++", "-std=c++20", "-Wno-unused-result", "-Wno-unused-variable", tmp_path / f"{name}.cc", "-o", tmp_path / name, *flags.split())
+        ended = run_bounded([str(tmp_path / name)], env=environment_of)
+        assert ended.exit_code == 0, ended.describe()
+        shown[name] = ended.text()
+    assert shown["first"] == "2432902008176640000\n"
+    assert shown["others"].startswith("30\nof the workspace") and (storage / "artifacts/june.json").exists(), shown
+
+
 def test_headers_compile_alone(prefix, tmp_path):
     sources = []
     for header in ("detail/policy_document.h", "detail/values.h", "engine.h", "words.h"):

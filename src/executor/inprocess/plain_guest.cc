@@ -164,6 +164,11 @@ Task<Result<std::unique_ptr<run::Execution>>> PlainGuest::Begin(const run::Block
   cell.input = turn.run.answers_input;
   cell.checkpoint = CheckpointMode::kOff;
   cell.packages = packages_;
+  if (turn.first && !turn.run.files.empty()) {
+    auto written = co_await files_->WriteInputs(turn.run.files);
+    if (written) written = co_await files_->Remember();
+    CO_TRY_VOID(written);
+  }
   if (turn.first && !turn.run.variables.empty()) {
     const ValueWriter writer = WriterInto(*context_.files, files_->directory());
     PlacedValues placed;
