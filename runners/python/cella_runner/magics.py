@@ -27,7 +27,7 @@ class UsageError(Exception):
 class Magics:
     def __init__(self, session):
         self._session = session
-        self._shell = Shell(session.namespace, session.interrupts)
+        self._shell = Shell(session.namespace, session.interrupts, session.relays_commands)
 
     def system(self, command: str):
         """`!command`: output streams; the exit code is in `_exit_code`."""

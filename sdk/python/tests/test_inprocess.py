@@ -16,6 +16,7 @@ import cella
 import cella.sync
 from cella._inprocess.stopper import STOPPER
 from cella.execution import InProcessConfig, InProcessExecutor
+from support.leftovers import assert_no_process
 from support.running import wait_until
 
 SESSIONS = 16
@@ -203,6 +204,19 @@ def test_a_late_stop_never_reaches_the_next_run(session, wait):
         following = wait(session.run(f"print({number}); {number}"))
         assert (following.status, following.value) == ("ok", str(number)), following
     assert ends == {"ok", "timeout"}
+
+
+def test_shell_commands_stream_and_end_with_their_run(session, wait, token):
+    result = wait(session.run("!echo out; echo err >&2; exit 3\nlines = !printf 'a\\nb'\nprint(_exit_code)\nlines"))
+    assert (result.stdout, result.stderr, result.value) == ("out\n3\n", "err\n", "['a', 'b']")
+    script = wait(session.run("%%bash\nread line <<< text; echo $line\nsleep 30 & echo $!"))
+    text, background = script.stdout.split()
+    os.kill(int(background), 9)
+    assert text == "text" and wait(session.run("x = 1\n!cat")).ok
+    stopped = wait(session.run(f"!sh -c 'sleep 60; :' {token}", timeout=0.3))
+    assert (stopped.status, stopped.state, stopped.still_running) == ("timeout", "kept", False)
+    assert_no_process(token, 5)
+    assert wait(session.run("x")).value == "1"
 
 
 def test_interrupt_and_cancel(session, twin, wait):

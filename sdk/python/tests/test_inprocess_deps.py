@@ -55,8 +55,9 @@ def test_added_package_is_at_the_end_of_the_path_until_the_session_closes(plain,
 def test_code_adds_and_removes_packages(plain, wait):
     path = list(sys.path)
     session = plain()
-    result = wait(session.run("print(deps.add('six').added[0][:5])\nimport six\n(await deps.add('iniconfig')).added", timeout=60))
-    assert result.ok and result.stdout == "six==" and "iniconfig==" in result.value, result
+    code = "print(deps.add('six').added[0][:5])\nimport six\n(await deps.add('iniconfig')).added"
+    result = wait(session.run(code, timeout=60))
+    assert result.ok and result.stdout == "six==\n" and "iniconfig==" in result.value, result
     assert wait(session.run("%pip install --quiet cowsay\nimport cowsay, iniconfig; cowsay.__name__", timeout=60)).value
     assert sorted(wait(session.deps.list())) == ["cowsay", "iniconfig", "six"]
     assert len(sys.path) == len(path) + 1

@@ -122,6 +122,7 @@ class World:
     network = False  # pip never installs into the caller's environment
     spaces: tuple[str, ...] = ()
     deps: Any = None
+    relays_commands = True
     why_no_pip = "The application installs no packages for its sessions: install them into its Python environment."
     interrupts = _NoInterrupts()
     streams = _NoFlush()
@@ -285,7 +286,8 @@ class World:
         error: Document = describe(failure)
         error.pop("type", None)
         if self._tag:
-            error["traceback"] = error["traceback"].replace(f'"{self._tag}cell ', '"cell ')
+            error["traceback"] = error["traceback"].replace(f"{self._tag}cell ", "cell ")
+            error["message"] = error["message"].replace(f"({self._tag}cell ", "(cell ")
         return error
 
     def close(self) -> None:
