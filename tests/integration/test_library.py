@@ -254,6 +254,9 @@ def test_every_executor_that_needs_nothing_runs_code(library, executor):
     assert json.loads(session.run("1").json)["isolation"]["executor"] == executor
     assert session.supports("state") == (executor == "sandbox")
     assert not session.supports("no such word")
+    isolated = ("filesystem_isolation", "network_isolation", "jail")
+    assert [session.supports(word) for word in isolated] == [executor == "sandbox"] * 3
+    assert all(session.supports(word) for word in ("timeout", "process_isolation", "memory_limit"))
     session.free()
 
 
