@@ -1,6 +1,7 @@
 """Packages that a session in this process adds: in a directory of its own at the end of sys.path, never in the
 caller's environment, and gone with the session."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -49,6 +50,17 @@ def test_added_package_is_at_the_end_of_the_path_until_the_session_closes(plain,
     directory = sys.path[-1]
     twin.close(session)
     assert sys.path == path and not os.path.exists(directory)
+
+
+@NEEDS_INDEX
+def test_path_of_a_session_that_was_not_closed_ends_with_it(wait, twin):
+    path = list(sys.path)
+    session = twin.api.Session(executor=InProcessExecutor())
+    wait(session.deps.add("six"))
+    assert len(sys.path) == len(path) + 1
+    del session
+    gc.collect()
+    assert sys.path == path
 
 
 @NEEDS_INDEX

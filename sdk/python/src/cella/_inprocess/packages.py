@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Document = dict[str, Any]
 
 _NOTHING: Document = {"deps": [], "installed": [], "directory": None}
-_path_lock = threading.Lock()
+_path_lock = threading.RLock()  # a session may be collected, and so abandoned, in a thread that holds it
 
 
 class Packages:
@@ -107,6 +107,13 @@ class Packages:
                 if each is not None:
                     sys.path_importer_cache.pop(each, None)
             importlib.invalidate_caches()
+
+    def abandon(self) -> None:
+        """By the garbage collector, which must not wait for the server."""
+        beside, self._closed = self._beside, True
+        if beside is not None:
+            self._use(None)
+            beside[0].abandon(beside[1])
 
     def close(self) -> None:
         with self._opening:

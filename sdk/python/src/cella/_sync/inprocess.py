@@ -100,6 +100,10 @@ class InProcess:
     def abandon(self, session: str) -> None:
         if self._guest is not None:
             self._guest.close()
+        if self._packages is not None:
+            self._packages.abandon()
+        if self._beside is not None:
+            self._beside[0].abandon(self._beside[1])
 
     def close(self) -> None:
         pass
