@@ -24,6 +24,9 @@ inline constexpr Traits kPrograms{};
 inline constexpr Traits kCells{
     .state = true, .value = true, .errors = true, .display = true, .input = true, .interrupt = true};
 
+// What the isolation of a guest names as `runs_as` when its code runs in this process.
+inline constexpr std::string_view kRunsInThisProcess = "this process";
+
 // The names that `guest` supports, sorted; `language` is the one that its sessions are mostly used with.
 std::vector<std::string_view> Capabilities(Guest& guest, std::string_view language);
 // False for a word that is no capability.

@@ -60,7 +60,7 @@ class ScriptGuest : public Guest {
  public:
   explicit ScriptGuest(async::Loop& loop, Traits traits = kCells) : loop_(loop), traits_(traits) {}
   const Traits& traits(std::string_view) const override { return traits_; }
-  const Isolation& isolation() const override { return isolation_; }
+  const Isolation& isolation() const override { return described; }
   async::Task<Result<std::unique_ptr<Execution>>> Begin(const BlockTurn& turn, StopToken) override {
     if (turn.block.code == "early throw") throw std::runtime_error("no space left");
     if (turn.block.code == "unknown") co_return Err(ErrorCode::kInvalid, "no such language");
@@ -73,11 +73,11 @@ class ScriptGuest : public Guest {
   async::Task<GuestUsage> MeasureUsage() override { co_return GuestUsage{}; }
 
   std::vector<StopStep> steps;
+  Isolation described;
 
  private:
   async::Loop& loop_;
   Traits traits_;
-  Isolation isolation_;
 };
 
 class Text : public EventSink {
@@ -196,7 +196,22 @@ TEST_F(DriverTest, CapabilitiesFollowFromTraitsAndInterfaces) {
   EXPECT_FALSE(Supports(cells, "", "checkpoints"));
   EXPECT_FALSE(Supports(cells, "", "flying"));
   ScriptGuest programs(loop_, kPrograms);
-  EXPECT_TRUE(Capabilities(programs, "").empty());
+  EXPECT_EQ(Capabilities(programs, ""), (std::vector<std::string_view>{"process_isolation", "timeout"}));
+}
+
+TEST_F(DriverTest, CapabilitiesNameWhatTheIsolationEnforces) {
+  ScriptGuest guest(loop_);
+  guest.described.namespaces = {"mount"};
+  guest.described.network = "none";
+  guest.described.limits["memory"] = {};
+  guest.described.limits["cpus"] = {};
+  for (const char* word :
+       {"cpu_limit", "filesystem_isolation", "jail", "memory_limit", "network_isolation", "process_isolation"}) {
+    EXPECT_TRUE(Supports(guest, "", word)) << word;
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(Capabilities(guest, "")));
+  guest.described.details["runs_as"] = kRunsInThisProcess;
+  EXPECT_FALSE(Supports(guest, "", "process_isolation"));
 }
 
 }  // namespace

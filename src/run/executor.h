@@ -137,11 +137,11 @@ class Packages {
   virtual async::Task<void> AskPython(StopToken /*stop*/) { co_return; }
 };
 
-// Jails show what sessions add, unless they have another root tree, and interpreters of containers get a copy. Of
-// kernels only IPython's take them, which is known when the kernel has started.
+// Jails show what sessions add, unless they have another root tree, and interpreters of containers get a copy. Plain
+// processes read it where it is. Of kernels only IPython's take them, which is known when the kernel has started.
 inline bool TakesPackages(const SessionSpec& spec) {
   if (spec.executor == ExecutorKind::kSandbox) return spec.policy.rootfs.empty();
-  if (spec.executor == ExecutorKind::kSubprocess) return true;
+  if (spec.executor == ExecutorKind::kSubprocess || spec.executor == ExecutorKind::kInProcess) return true;
   return spec.executor == ExecutorKind::kContainer && spec.policy.container.mode == ContainerMode::kSession;
 }
 

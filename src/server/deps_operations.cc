@@ -52,9 +52,11 @@ async::Task<void> ListDeps(Hub& hub, Call& call) {
   auto session = co_await Find(hub, call);
   if (!session) co_return co_await Refuse(call.exchange, std::move(session.error()));
   Json json = {{"deps", Json::array()}, {"installed", Json::array()}};
+  json["directory"] = nullptr;
   if (const installer::SessionLayer* layer = (*session)->packages().layer()) {
     json["deps"] = layer->List();
     json["installed"] = ToJson(layer->installed());
+    if (!layer->shown().empty()) json["directory"] = layer->shown();
   }
   co_await AnswerJson(call.exchange, 200, json);
 }

@@ -59,7 +59,9 @@ Json HostedSession::Describe() const {
   json["executor"] = ToString(spec_.executor);
   json["status"] = status();
   if (!spec_.environment.name.empty()) json["environment"] = spec_.environment.name;
-  json["capabilities"] = session_->Capabilities();
+  auto capabilities = session_->Capabilities();
+  if (!packages_->allows_changes()) std::erase_if(capabilities, [](auto word) { return word.starts_with("deps_"); });
+  json["capabilities"] = std::move(capabilities);
   json["created_at"] = At(created_);
   json["expires_at"] = At(created_ + std::chrono::duration_cast<std::chrono::seconds>(spec_.max_lifetime));
   json["isolation"] = session::JsonOf(session_->isolation());

@@ -274,7 +274,7 @@ def command_line_drivers(binary, environment):
         Container("container-command", "command", CONTAINER, binary, environment),
         CommandLine("sandbox", EVERYWHERE | CELLS | TERMINAL | {"checkpoint", "jail", "deps", "storage"}, binary, environment),
         CommandLine("local", EVERYWHERE, binary, environment),
-        PlainProcess("inprocess", CELLS | TERMINAL | {"storage"}, binary, environment),
+        PlainProcess("inprocess", CELLS | TERMINAL | {"deps", "storage"}, binary, environment),
         KernelCommandLine("subprocess", CELLS | TERMINAL | {"deps", "storage"}, binary, environment),
         JailedKernelCommandLine("subprocess", CELLS | TERMINAL | {"deps", "storage"}, binary, environment),
     ]

@@ -6,7 +6,7 @@ docs/executors.md has these rows.
 
 import pathlib
 
-FILES = ("display", "errors", "input", "interrupts", "output", "questions", "state", "values", "variables")
+FILES = ("deps", "display", "errors", "input", "interrupts", "magics", "output", "questions", "state", "values", "variables")
 DIFFERENT = {
     "a module of the workspace shows its own lines", "getpass sends a password request",
     "code may catch an interrupt and go on", "an interrupt reaches a subprocess that the code waits for",
@@ -17,7 +17,9 @@ DIFFERENT = {
     "invalid UTF-8 is replaced", "output beyond the limit keeps head and tail and counts the rest",
     "a thread that prints after its run does not disturb the next", "classes of a cell can be pickled",
     "reset forgets everything but the files", "reset ends background processes and threads",
-    "the working directory is kept, and files are there", "environment variables that code sets are kept",
+    "the working directory is kept, and files are there", "%cd changes the directory for later runs", "environment variables that code sets are kept",
+    # the pip of what code starts is that of the application
+    "pip does not take what the operator decides", "pip is a command of shell scripts", "threads and child processes reach deps",
     # what code starts has the standard input of the application
     "subprocesses find an empty standard input",
     # the caller has hooks of its own for these two

@@ -21,11 +21,11 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": HOME.name, "LANG"
 CPP = CELLS - {"questions"}
 LIBRARY_DRIVERS = [
     CppLibrary("sandbox", EVERYWHERE | CPP | {"checkpoint", "jail", "storage"}, program.program(), ENVIRONMENT),
-    CppLibrary("inprocess", CPP - {"magics"}, program.program(), ENVIRONMENT, rolls_back=False),
+    CppLibrary("inprocess", CPP, program.program(), ENVIRONMENT, rolls_back=False),
 ]
 DRIVERS = [
     *command_line_drivers(program.program(), ENVIRONMENT),
-    Http("inprocess", CELLS, program.program(), ENVIRONMENT, PlainProcess.different),
+    Http("inprocess", CELLS | {"deps"}, program.program(), ENVIRONMENT, PlainProcess.different),
     *LIBRARY_DRIVERS,
 ]
 

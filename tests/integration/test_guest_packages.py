@@ -25,3 +25,23 @@ def test_package_is_there_at_once_and_after_crash_and_reset(session):
     # The packages of other sessions are below the same directory.
     listing = session.run("import os; os.listdir('/run/cella-packages')")
     assert listing["error"]["name"] == "PermissionError"
+
+
+@pytest.fixture
+def plain(open_session, tmp_path):
+    """The interpreter as a plain process."""
+    variables = {**index_variables(), "CELLA_STATE_DIR": str(tmp_path / "state")}
+    return open_session("--executor", "inprocess", with_env=variables)
+
+
+def test_plain_process_has_packages_at_once_and_after_crash_and_reset(plain):
+    assert plain.value("deps.add('cowsay'); import cowsay; cowsay.__name__") == "'cowsay'"
+    assert plain.run("import os; os._exit(3)")["state"] == "lost"
+    assert plain.value("import cowsay; list(deps.list())") == "['cowsay']"
+    plain.ask(op="reset")
+    assert plain.value("import cowsay, subprocess, sys; subprocess.call([sys.executable, '-c', 'import cowsay'])") == "0"
+    added = plain.run("%%bash\npip install -q iniconfig && python3 -c 'import iniconfig; print(iniconfig.__name__)'")
+    assert added["stdout"] == "iniconfig\n", added
+    assert plain.value("import iniconfig; sorted(deps.list())") == "['cowsay', 'iniconfig']"
+    assert plain.value("deps.remove('cowsay')") == "True"
+    assert plain.run("import sys; del sys.modules['cowsay']\nimport cowsay")["error"]["name"] == "ModuleNotFoundError"

@@ -177,7 +177,8 @@ def test_server_answers_403_unless_the_operator_allows_it(serve):  # noqa: F811
     session = allowed.open(executor="inprocess")
     assert session.description["executor"] == "inprocess"
     assert {"state", "value", "interrupt", "completion", "reset", "files"} <= set(session.description["capabilities"])
-    assert not {"jail", "checkpoints", "deps"} & set(session.description["capabilities"])
+    assert {"deps", "deps_install", "process_isolation", "timeout"} <= set(session.description["capabilities"])
+    assert not {"jail", "checkpoints", "filesystem_isolation"} & set(session.description["capabilities"])
     assert session.value("6 * 7") == "42"
     assert session.client.post(session.path("checkpoints"), name="a").error(409)["code"] == "unsupported"
     assert session.delete().status == 204

@@ -132,6 +132,14 @@ def test_checkpoints_reset_and_files(session):
         session.do("read_file", "folder/data.bin")
 
 
+@pytest.mark.parametrize("language, code", [("python", "print(open('in.txt').read())"), ("ruby", "puts File.read('in.txt')")])
+def test_files_of_a_run_are_in_the_workspace_before_it_begins(session, language, code):
+    for content in (b"first", b"second"):
+        result = session.start(code, language=language, files={"in.txt": content}).wait()
+        assert (result.status, result.stdout) == ("ok", content + b"\n"), result.json
+        assert json.loads(result.json)["files"] == []
+
+
 # --- Storage ---
 
 
@@ -246,6 +254,9 @@ def test_every_executor_that_needs_nothing_runs_code(library, executor):
     assert json.loads(session.run("1").json)["isolation"]["executor"] == executor
     assert session.supports("state") == (executor == "sandbox")
     assert not session.supports("no such word")
+    isolated = ("filesystem_isolation", "network_isolation", "jail")
+    assert [session.supports(word) for word in isolated] == [executor == "sandbox"] * 3
+    assert all(session.supports(word) for word in ("timeout", "process_isolation", "memory_limit"))
     session.free()
 
 

@@ -289,6 +289,18 @@ def test_sandbox_and_inprocess_live_in_one_process(script):
     assert shown(script(code)) == "42 True False\n42 True True\n"
 
 
+def test_pip_line_is_refused_with_the_remedy(script):
+    """The caller's environment is not the session's."""
+    code = """
+    session = open_()
+    result = json.loads(session.run("%pip install six").json)
+    print(result["error"]["name"], "environment" in result["stderr"])
+    words = ("timeout", "reset", "process_isolation", "memory_limit", "deps")
+    print([session.supports(word) for word in words])
+    """
+    assert shown(script(code)) == "UsageError True\n[True, True, False, False, False]\n"
+
+
 def test_code_calls_functions_of_the_application(script):
     """Also from threads and coroutines; a function runs in the thread of the application that runs the code."""
     code = """

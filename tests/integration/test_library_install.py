@@ -1,5 +1,6 @@
 """What `make install` gives to applications: libcella.so, its headers, and how CMake and pkg-config find it."""
 
+import json
 import os
 import pathlib
 import re
@@ -9,6 +10,7 @@ import tempfile
 
 import pytest
 from support.cella import REPOSITORY, run_bounded
+from support.needs import require
 from support.running import IS_ROOT
 
 BUILD = REPOSITORY / "build/release"
@@ -107,6 +109,113 @@ def test_example_builds_in_an_empty_directory_by_pkg_config(prefix, tmp_path, en
     refused = run_bounded([str(tmp_path / "chat")], env=alone, input=CHAT)
     assert refused.exit_code == 1 and b"CELLA_HOME" in refused.stderr, refused.describe()
     assert_chats(tmp_path / "chat", {**alone, "CELLA_HOME": str(moved)})
+
+
+OPTIONS = r"""
+#include <cella/session.h>
+#include <cstdio>
+int main(int argc, char** argv) {
+  cella::SessionOptions options;
+  options.executor = cella::ExecutorKind::kContainer;
+  cella::ContainerPolicy& container = options.policy.container;
+  container.user = "1234";
+  container.extra_hosts = {{"db", "1.2.3.4"}};
+  if (argc > 2) {
+    container.engine = argv[1];
+    container.image = argv[2];
+    auto session = cella::Session::Open(options);
+    if (!session) return std::printf("%s\n", session.error().message.c_str()), 1;
+    auto result = session->Run("import os, socket; os.getuid(), socket.gethostbyname('db')");
+    return std::printf("%s\n", result ? result->value.value_or("none").c_str() : result.error().message.c_str()), 0;
+  }
+  container.mode = cella::ContainerMode::kCommand;
+  container.engine = "unix:///e";
+  container.image = "i\"\n";
+  container.pull = container.read_only = container.auto_remove = container.stop_container = false;
+  container.name = "n";
+  container.runtime = "runsc";
+  container.auth_token = "t";
+  container.auth_disabled = true;
+  container.bind_dir = "/b";
+  container.device_requests = "[{\"Count\": -1}]";
+  container.cap_add = {"NET_RAW"};
+  container.init_command = "true";
+  std::printf("%s\n", cella::detail::ToDocument(options)->c_str());
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def options_program(prefix):
+    with tempfile.TemporaryDirectory() as name:
+        source = pathlib.Path(name, "options.cc")
+        source.write_text(OPTIONS)
+        libraries = (f"-I{prefix}/include", f"-L{prefix}/lib", "-lcella", f"-Wl,-rpath,{prefix}/lib")
+        built("g++", "-std=c++20", *WARNINGS, source, "-o", f"{name}/options", *libraries)
+        yield f"{name}/options"
+
+
+def test_container_options_are_keys_of_the_policy_document(options_program, environment):
+    document = json.loads(run_bounded([options_program], env=environment).text())
+    assert (document["executor"], document["network"]) == ("container", "none")
+    assert document["container"] == {
+        "mode": "command", "engine": "unix:///e", "image": 'i"\n', "pull": "never", "name": "n", "runtime": "runsc",
+        "auth_token": "t", "auth_disabled": True, "read_only": False, "bind_dir": "/b", "user": "1234",
+        "extra_hosts": {"db": "1.2.3.4"}, "device_requests": [{"Count": -1}], "cap_add": ["NET_RAW"],
+        "init_command": "true", "auto_remove": False, "stop_container": False,
+    }
+
+
+@pytest.mark.needs("docker")
+def test_container_options_hold_in_a_session(options_program, environment):
+    engine = require("docker")
+    ended = run_bounded([options_program, engine["DOCKER_HOST"], engine["CELLA_TEST_IMAGE"]], env=environment)
+    assert ended.text() == "(1234, '1.2.3.4')\n", ended.describe()
+
+
+def test_example_is_clean_under_address_sanitizer(prefix, tmp_path, environment_of):
+    """The library is not instrumented, but its memory is counted. An interpreter that is never finalised keeps its own."""
+    flags = built("pkg-config", "--cflags", "--libs", "cella", env={**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")})
+    checks = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    built("clang++-19", "-std=c++20", *checks, REPOSITORY / "examples/cpp/chat.cc", "-o", tmp_path / "chat", *flags.split())
+    (tmp_path / "known").write_text("leak:libpython3\n")
+    options = f"suppressions={tmp_path / 'known'}:print_suppressions=0"
+    assert_chats(tmp_path / "chat", {**environment_of, "LSAN_OPTIONS": options})
+
+
+# What the snippets of the page refer to: the code around them is the reader's.
+READERS_CODE = r"""
+#include <cella/session.h>
+#include <cstdio>
+#include <cstdlib>
+static void Print(const std::string& text) { std::printf("%s\n", text.c_str()); }
+static int Find(const std::string& key, int limit) { return static_cast<int>(key.size()) * limit; }
+static cella::Expected<cella::Session> made = cella::Session::Open(cella::Policy{});
+static cella::Session* session = made ? &*made : nullptr;
+"""
+
+
+def test_snippets_of_the_documentation_compile_and_run(prefix, tmp_path, environment_of):
+    page = (REPOSITORY / "docs/library.md").read_text()
+    first, *others = re.findall(r"^```cpp\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    flags = built("pkg-config", "--cflags", "--libs", "cella", env={**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")})
+    (tmp_path / "first.cc").write_text(first)
+    functions = [f"static void Snippet{number}() {{\n{text}\n}}\n" for number, text in enumerate(others)]
+    # Names that a snippet takes from the one before it.
+    functions = [each.replace("{\nauto session", "{\ncella::SessionOptions options;\nauto session") if "options.storage" not in each
+                 else each.replace("{\n", "{\ncella::SessionOptions options;\n", 1) for each in functions]
+    storage = tmp_path / "storage"
+    calls = "".join(f"  Snippet{number}();\n" for number in range(len(others)))
+    text = READERS_CODE + "".join(functions).replace("/var/lib/agent/data", str(storage)) + f"int main() {{\n{calls}}}\n"
+    (tmp_path / "others.cc").write_text(text)
+    shown = {}
+    for name in ("first", "others"):
+        built("g++", "-std=c++20", "-Wno-unused-result", "-Wno-unused-variable", tmp_path / f"{name}.cc", "-o", tmp_path / name, *flags.split())
+        ended = run_bounded([str(tmp_path / name)], env=environment_of)
+        assert ended.exit_code == 0, ended.describe()
+        shown[name] = ended.text()
+    assert shown["first"] == "2432902008176640000\n"
+    assert shown["others"].startswith("30\nof the workspace") and (storage / "artifacts/june.json").exists(), shown
 
 
 def test_headers_compile_alone(prefix, tmp_path):

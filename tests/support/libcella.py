@@ -97,6 +97,8 @@ class Session:
         spec = self.library.call("run_spec_new")
         text = code.encode()
         self.library.call("run_spec_add_block", spec, settings.pop("language", "python"), text, len(text))
+        for name, content in settings.pop("files", {}).items():
+            self.library.call("run_spec_add_file", spec, name, content, ctypes.c_size_t(len(content)), False)
         for name, value in settings.items():
             self.library.call(f"run_spec_set_{name}", spec, value)
         try:

@@ -115,22 +115,40 @@ inline std::string ToJson(const std::vector<Mount>& mounts) {
   return json + "]";
 }
 
-// What no document has.
-inline const char* FindUnavailable(const Policy& policy) {
-  const ContainerPolicy& container = policy.container;
+inline std::string ToJson(const ContainerPolicy& container) {
   const ContainerPolicy usual;
-  if (policy.inherit_env) return "inherit_env";
-  const bool plain = container.mode == usual.mode && container.engine.empty() && container.image.empty() &&
-                     container.pull == usual.pull && container.name.empty() && container.runtime.empty() &&
-                     container.auth_token.empty() && container.auth_disabled == usual.auth_disabled &&
-                     container.read_only == usual.read_only && container.bind_dir.empty();
-  return plain ? nullptr : "container";
+  JsonObject json;
+  auto truth = [&](std::string_view key, bool value, bool normal) {
+    if (value != normal) json.Raw(key, value ? "true" : "false");
+  };
+  if (container.mode != usual.mode) json.Text("mode", "command");
+  json.TextIfAny("engine", container.engine);
+  json.TextIfAny("image", container.image);
+  if (container.pull != usual.pull) json.Text("pull", "never");
+  json.TextIfAny("name", container.name);
+  json.TextIfAny("runtime", container.runtime);
+  json.TextIfAny("auth_token", container.auth_token);
+  truth("auth_disabled", container.auth_disabled, usual.auth_disabled);
+  truth("read_only", container.read_only, usual.read_only);
+  json.TextIfAny("bind_dir", container.bind_dir);
+  json.TextIfAny("user", container.user);
+  if (!container.extra_hosts.empty()) {
+    JsonObject hosts;
+    for (const auto& [name, address] : container.extra_hosts) hosts.Text(name, address);
+    json.Raw("extra_hosts", std::move(hosts).Finish());
+  }
+  if (!container.device_requests.empty()) json.Raw("device_requests", container.device_requests);
+  if (!container.cap_add.empty()) json.Raw("cap_add", ToJson(container.cap_add));
+  json.TextIfAny("init_command", container.init_command);
+  truth("auto_remove", container.auto_remove, usual.auto_remove);
+  truth("stop_container", container.stop_container, usual.stop_container);
+  return std::move(json).Finish();
 }
 
 inline Expected<std::string> ToDocument(const SessionOptions& options) {
   const Policy& policy = options.policy;
-  if (const char* key = FindUnavailable(policy)) {
-    return Failure{Failure::Code::kUnsupported, std::string(key) + " of the policy is not available in the library"};
+  if (policy.inherit_env) {
+    return Failure{Failure::Code::kUnsupported, "inherit_env is not available in the library: name variables in env"};
   }
   const bool confined = Confines(options.executor) || policy.jail;
   JsonObject json;
@@ -139,6 +157,8 @@ inline Expected<std::string> ToDocument(const SessionOptions& options) {
   if (confined) json.Text("network", ToString(policy.network));
   json.Raw("limits", ToJson(policy.limits));
   if (!policy.mounts.empty()) json.Raw("mounts", ToJson(policy.mounts));
+  // The keys of a container are refused by other executors.
+  if (const std::string container = ToJson(policy.container); container != "{}") json.Raw("container", container);
   if (!policy.env.empty()) {
     JsonObject env;
     for (const auto& [name, value] : policy.env) env.Text(name, value);

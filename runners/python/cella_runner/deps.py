@@ -29,7 +29,7 @@ class _Errors(dict):
         return self[kind]
 
 
-_ERRORS = _Errors(DepsDisabledError=DepsDisabledError)
+ERRORS = _Errors(DepsDisabledError=DepsDisabledError)
 
 
 class _Awaitable:
@@ -71,7 +71,7 @@ class Flag(_Awaitable, int):
 
 
 def _call(operation, *arguments):
-    answer = calls.call("deps", operation, arguments, errors=_ERRORS)
+    answer = calls.call("deps", operation, arguments, errors=ERRORS)
     if "directory" in answer:
         packages.publish(answer["directory"])
         if answer["directory"] != packages.current:
@@ -84,29 +84,35 @@ def _call(operation, *arguments):
 class Deps:
     """Packages of this session: `add(*specs)`, `remove(name)`, `list()`, `sync()`."""
 
+    def __init__(self, call=_call):
+        self._call = call
+
     def add(self, *specs):
         """Install packages, as "numpy>=2"; they can be imported at once."""
-        return Change(_call("add", *specs))
+        return Change(self._call("add", *specs))
 
     def remove(self, name):
         """False: it was not asked for."""
-        return Flag(_call("remove", name)["removed"])
+        return Flag(self._call("remove", name)["removed"])
 
     def list(self):
         """What was asked for, each name once."""
-        return Names(_call("list")["deps"])
+        return Names(self._call("list")["deps"])
 
     def sync(self):
         """Install what the session was configured with."""
-        return Change(_call("sync"))
+        return Change(self._call("sync"))
 
     def __repr__(self):
         return "<deps: the packages of this session; add, remove, list, sync>"
 
 
+def names(deps):
+    """The built-in names of cells."""
+    errors = (calls.HostCallError, DepsError, DepsDisabledError)
+    return {"deps": deps, **{error.__name__: error for error in errors}}
+
+
 def install():
-    builtins.deps = Deps()
-    builtins.HostCallError = calls.HostCallError
-    builtins.DepsError = DepsError
-    builtins.DepsDisabledError = DepsDisabledError
+    vars(builtins).update(names(Deps()))
     packages.watch()

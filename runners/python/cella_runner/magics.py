@@ -27,7 +27,7 @@ class UsageError(Exception):
 class Magics:
     def __init__(self, session):
         self._session = session
-        self._shell = Shell(session.namespace, session.interrupts)
+        self._shell = Shell(session.namespace, session.interrupts, session.relays_commands)
 
     def system(self, command: str):
         """`!command`: output streams; the exit code is in `_exit_code`."""
@@ -160,10 +160,10 @@ class Magics:
 
         if "deps" in self._session.spaces and not _OPERATOR.search(arguments):
             return self._host_pip(shlex.split(arguments))
-        has_network = self._session.network or "deps" in self._session.spaces
+        has_network = self._session.network or ("deps" in self._session.spaces and self._session.deps is None)
         if not has_network and arguments.split(" ")[0] in ("install", "download", "wheel", "index", "search"):
-            print(NO_NETWORK, file=sys.stderr)
-            raise UsageError("pip needs the network, and this session has none")
+            print(self._session.why_no_pip or NO_NETWORK, file=sys.stderr)
+            raise UsageError("pip cannot install anything here")
         code = self._shell.run("%s -m pip %s" % (shlex.quote(sys.executable), arguments))
         importlib.invalidate_caches()
         return code
@@ -173,7 +173,7 @@ class Magics:
         from . import pip_command
 
         try:
-            return pip_command.run(arguments)
+            return pip_command.run(arguments, self._session.deps)
         except (pip_command.PipError, pip_command.HostCallError) as error:
             pip_command.complain(error)
             if self._only_installs():

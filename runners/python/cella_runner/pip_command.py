@@ -52,7 +52,8 @@ def complain(error):
     print("ERROR: %s%s" % (kind, error), file=sys.stderr)
 
 
-def run(arguments) -> int:
+def run(arguments, deps=None) -> int:
+    """`deps` is what changes the packages; None: calls to the host do."""
     words, options, files = _parse(list(arguments))
     if "--version" in options or "-V" in options:
         print("pip of Cella (the host installs the packages of this session), Python %d.%d" % sys.version_info[:2])
@@ -66,7 +67,7 @@ def run(arguments) -> int:
         raise PipError("pip %s: there are install, uninstall, list, show and freeze here" % command)
     for path in files:
         words += _read(path)
-    return action(words, options)
+    return action(words, options, deps)
 
 
 def _parse(arguments):
@@ -110,11 +111,11 @@ def _read(path):
     return [spec for spec in specs if spec]
 
 
-def deps():
+def _changer(deps):
     """Also in child interpreters, where the name is not installed."""
     from .deps import Deps
 
-    return Deps()
+    return deps or Deps()
 
 
 def _installed(name):
@@ -127,7 +128,7 @@ def _installed(name):
         return None
 
 
-def _install(specs, options):
+def _install(specs, options, deps):
     if not specs:
         raise PipError("pip install: name at least one package")
     wanted = []
@@ -141,7 +142,7 @@ def _install(specs, options):
             _say(options, "Requirement already satisfied: %s (%s)" % (spec, version))
     if not wanted:
         return 0
-    change = deps().add(*wanted)
+    change = _changer(deps).add(*wanted)
     if change.added:
         _say(options, "Successfully installed " + " ".join(each.replace("==", "-") for each in change.added))
     else:
@@ -152,13 +153,13 @@ def _install(specs, options):
     return 0
 
 
-def _uninstall(names, options):
+def _uninstall(names, options, deps):
     if not names:
         raise PipError("pip uninstall: name at least one package")
     code = 0
     for name in names:
         version = _installed(name)
-        if deps().remove(name):
+        if _changer(deps).remove(name):
             _say(options, "Successfully uninstalled %s%s" % (name, "-" + version if version else ""))
         elif version is None:
             print("WARNING: Skipping %s as it is not installed." % name, file=sys.stderr)
@@ -187,11 +188,11 @@ def _distributions():
     return [found[key] for key in sorted(found)]
 
 
-def _list(words, options):
+def _list(words, options, deps):
     form = options.get("--format", "columns")
     rows = _distributions()
     if form == "freeze":
-        return _freeze(words, options)
+        return _freeze(words, options, deps)
     if form == "json":
         import json
 
@@ -207,13 +208,13 @@ def _list(words, options):
     return 0
 
 
-def _freeze(words, options):
+def _freeze(words, options, deps):
     for name, version in _distributions():
         print("%s==%s" % (name, version))
     return 0
 
 
-def _show(names, options):
+def _show(names, options, deps):
     from importlib import metadata
 
     if not names:

@@ -46,6 +46,9 @@ class Session:
         self.network = False
         self.value_limit = DEFAULT_VALUE_LIMIT
         self.spaces = ()  # namespaces that the guest may call
+        self.deps = None  # what changes its packages, if not calls to the host do
+        self.why_no_pip = None  # if it is not the missing network
+        self.relays_commands = False  # commands write to the session's own descriptors
         # The guest's names are those of the real __main__, so that pickle, dataclasses and multiprocessing find them.
         self.module = types.ModuleType("__main__")
         self.namespace = self.module.__dict__

@@ -3,15 +3,19 @@
 They run in a session of their own, so that an interrupt can end them with all that they started.
 """
 
+import codecs
 import os
 import re
 import shlex
 import signal
 import subprocess
+import sys
+import threading
 
 from .interrupts import Interrupts
 
 GRACE_SECONDS = 0.3
+WAIT_SECONDS = 0.05
 _PIP = re.compile(r"(?:pip3?|python3? -m pip)\s+(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"(?<![\\$])\$(\w+)|(?<![\\$])\{([^{}]+)\}|\$\$")
 
@@ -22,9 +26,11 @@ def pip_arguments(command: str):
 
 
 class Shell:
-    def __init__(self, namespace: dict, interrupts: Interrupts):
+    def __init__(self, namespace: dict, interrupts: Interrupts, relays: bool = False):
+        """`relays`: the descriptors are not those of the session, whose streams are Python's alone."""
         self._namespace = namespace
         self._interrupts = interrupts
+        self._relays = relays
 
     def pip_arguments(self, command: str):
         """What follows in `pip ...`; None for other commands, and for several in one line."""
@@ -64,6 +70,8 @@ class Shell:
 
     def _run(self, command: list, text=None, **options):
         """(exit code, captured output)"""
+        if self._relays:
+            return self._run_relayed(command, text, "stdout" in options)
         process = None
         try:
             # An interrupt in the middle of starting a process would lose the process.
@@ -80,6 +88,36 @@ class Shell:
             raise
         return process.returncode, output or b""
 
+    def _run_relayed(self, command: list, text, captures: bool):
+        """What the command writes goes through Python's streams. No wait is long, so that each can be interrupted."""
+        captured, process = [], None
+        try:
+            pipe = subprocess.PIPE
+            stdin = subprocess.DEVNULL if text is None else pipe
+            process = subprocess.Popen(command, start_new_session=True, stdin=stdin, stdout=pipe, stderr=pipe)
+            work = [
+                (_relay, process.stdout, captured.append if captures else _writer(sys.stdout)),
+                (_relay, process.stderr, _writer(sys.stderr)),
+            ]
+            if text is not None:
+                work.append((_feed, process.stdin, text))
+            threads = [threading.Thread(target=each[0], args=each[1:], daemon=True) for each in work]
+            for thread in threads:
+                thread.start()
+            while process.poll() is None:
+                try:
+                    process.wait(WAIT_SECONDS)
+                except subprocess.TimeoutExpired:
+                    pass
+            # What the command left in the background may keep the pipes open.
+            for thread in threads:
+                thread.join(GRACE_SECONDS)
+        except KeyboardInterrupt:
+            if process is not None:
+                self._end(process)
+            raise
+        return process.returncode, b"".join(captured)
+
     def _end(self, process):
         for number in (signal.SIGINT, signal.SIGKILL):
             try:
@@ -87,6 +125,31 @@ class Shell:
                 process.wait(GRACE_SECONDS)
             except (ProcessLookupError, subprocess.TimeoutExpired):
                 continue
+
+
+def _writer(stream):
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def write(data: bytes):
+        stream.write(decoder.decode(data, not data))
+        stream.flush()
+
+    return write
+
+
+def _relay(pipe, write):
+    with pipe:
+        while data := os.read(pipe.fileno(), 1 << 16):
+            write(data)
+        write(b"")
+
+
+def _feed(pipe, data: bytes):
+    try:
+        with pipe:
+            pipe.write(data)
+    except BrokenPipeError:
+        pass  # the command did not read it
 
 
 def _interpreter() -> str:

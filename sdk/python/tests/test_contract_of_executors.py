@@ -21,7 +21,7 @@ DRIVERS = [
     for twin in ("async", "sync")
     for executor, capabilities in (
         ("sandbox", EVERYWHERE | CELLS | {"checkpoint", "deps", "jail"}), ("local", EVERYWHERE),
-        ("inprocess", CELLS - {"magics"}),
+        ("inprocess", CELLS | {"deps"}),
     )
 ]
 

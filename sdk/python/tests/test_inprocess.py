@@ -16,6 +16,7 @@ import cella
 import cella.sync
 from cella._inprocess.stopper import STOPPER
 from cella.execution import InProcessConfig, InProcessExecutor
+from support.leftovers import assert_no_process
 from support.running import wait_until
 
 SESSIONS = 16
@@ -205,6 +206,19 @@ def test_a_late_stop_never_reaches_the_next_run(session, wait):
     assert ends == {"ok", "timeout"}
 
 
+def test_shell_commands_stream_and_end_with_their_run(session, wait, token):
+    result = wait(session.run("!echo out; echo err >&2; exit 3\nlines = !printf 'a\\nb'\nprint(_exit_code)\nlines"))
+    assert (result.stdout, result.stderr, result.value) == ("out\n3\n", "err\n", "['a', 'b']")
+    script = wait(session.run("%%bash\nread line <<< text; echo $line\nsleep 30 & echo $!"))
+    text, background = script.stdout.split()
+    os.kill(int(background), 9)
+    assert text == "text" and wait(session.run("x = 1\n!cat")).ok
+    stopped = wait(session.run(f"!sh -c 'sleep 60; :' {token}", timeout=0.3))
+    assert (stopped.status, stopped.state, stopped.still_running) == ("timeout", "kept", False)
+    assert_no_process(token, 5)
+    assert wait(session.run("x")).value == "1"
+
+
 def test_interrupt_and_cancel(session, twin, wait):
     def during(code, stop):
         stream = session.stream(code)
@@ -339,7 +353,7 @@ def test_short_runs_share_one_stopper():
 
 
 def test_snippets_for_this_executor_run_with_other_imports():
-    """As py-code-mode documents them; only the imports are changed, and the storage is left out."""
+    """As py-code-mode documents them; only the imports are changed. Those with a storage: test_storage_snippets.py."""
     code = """
         from cella import Session
         from cella.execution import InProcessExecutor, InProcessConfig
@@ -379,8 +393,3 @@ def test_figures_of_the_session_are_shown_and_those_of_the_caller_stay(session, 
     assert [type(item).__name__ for item in result.items] == ["Text", "Output", "Text", "Output", "Output"]
     assert plt.get_fignums() == [mine.number] and plt.show is not show
     plt.close(mine)
-
-
-def test_dependencies_are_refused_rather_than_forgotten(open_session, wait):
-    with pytest.raises(cella.Unsupported, match="deps="):
-        wait(open_session(InProcessExecutor(deps=["six"])).run("1"))

@@ -323,6 +323,9 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginCell(const 
   cell.stdin_text = turn.stdin_text;
   cell.input = turn.run.answers_input;
   cell.checkpoint = CheckpointMode::kOff;
+  if (turn.first && !turn.run.files.empty()) {
+    co_return Err(ErrorCode::kUnsupported, "files: a session in a container takes none with a run: write them first");
+  }
   if (turn.first && !turn.run.variables.empty()) {
     PlacedValues placed;
     const ValueWriter writer = [this](std::string name, std::string_view content) {

@@ -1,5 +1,9 @@
 #include "executor/inprocess/plain_guest.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "executor/sandbox/session_plan.h"
 #include "executor/values.h"
 #include "language/detect.h"
@@ -76,6 +80,17 @@ Task<void> PlainGuest::EndTree() {
   if (jail_) co_await jail_->End();
 }
 
+bool PlainGuest::CanAddPackages() const {
+  const bool listed = std::ranges::find(spec_.spaces, run::kPackagesSpace) != spec_.spaces.end();
+  return listed && !alone_ && !context_.layers.empty();
+}
+
+// The code reads them where they are on the host. The interpreter that runs gets them with its next cell.
+Task<Result<std::string>> PlainGuest::Use(std::string directory) {
+  packages_ = directory.empty() ? "" : fmt::format("{}/{}", context_.layers, directory);
+  co_return packages_;
+}
+
 Task<Result<language::Plan>> PlainGuest::PlanInterpreter() {
   const RunSpec run{};
   const Block block{.language = "python", .code = ""};
@@ -101,6 +116,7 @@ Task<Status> PlainGuest::EnsureRunner() {
   place.argv = {plan.commands.front().argv.front(), context_.runners + "/python/cella_runner"};
   place.variables = confine::GuestEnvVars(Variables(plan), plan, spec_.policy);
   if (!spec_.spaces.empty()) confine::AddCalls(CallSocketPath(), context_.runners, &place.variables);
+  if (CanAddPackages()) ShowPackages(packages_, context_.runners, CallSocketPath(), &place.variables);
   place.configuration.env = place.variables.variables();
   place.configuration.cwd = cwd_;
   place.configuration.network = true;
@@ -147,6 +163,12 @@ Task<Result<std::unique_ptr<run::Execution>>> PlainGuest::Begin(const run::Block
   cell.stdin_text = turn.stdin_text;
   cell.input = turn.run.answers_input;
   cell.checkpoint = CheckpointMode::kOff;
+  cell.packages = packages_;
+  if (turn.first && !turn.run.files.empty()) {
+    auto written = co_await files_->WriteInputs(turn.run.files);
+    if (written) written = co_await files_->Remember();
+    CO_TRY_VOID(written);
+  }
   if (turn.first && !turn.run.variables.empty()) {
     const ValueWriter writer = WriterInto(*context_.files, files_->directory());
     PlacedValues placed;

@@ -12,7 +12,7 @@
 
 namespace cella::executor {
 
-class PlainGuest : public LocalGuest, public run::Assistant, public run::Resettable {
+class PlainGuest : public LocalGuest, public run::Assistant, public run::Resettable, public run::Packages {
  public:
   // `only`: for this one program; null: for a session, whose interpreter is started.
   static async::Task<Result<std::unique_ptr<run::Guest>>> Open(confine::LaunchContext& context, const LocalHost& host,
@@ -32,6 +32,8 @@ class PlainGuest : public LocalGuest, public run::Assistant, public run::Resetta
                                        size_t cursor) override;
   run::Resettable* resettable() override { return this; }
   async::Task<Status> Reset() override;
+  run::Packages* packages() override { return alone_ || context_.layers.empty() ? nullptr : this; }
+  async::Task<Result<std::string>> Use(std::string directory) override;
 
  private:
   PlainGuest(confine::LaunchContext& context, const LocalHost& host, LocalScratch scratch, run::GuestSpec spec,
@@ -42,6 +44,7 @@ class PlainGuest : public LocalGuest, public run::Assistant, public run::Resetta
   async::Task<Status> Prepare(const run::BlockTurn& turn) override;
   async::Task<Result<language::Plan>> PlanFor(const run::BlockTurn& turn) override;
 
+  bool CanAddPackages() const;
   Status CheckLanguage(const std::string& asked) const;
   async::Task<Result<language::Plan>> PlanInterpreter();
   async::Task<Status> EnsureTree();
@@ -52,6 +55,7 @@ class PlainGuest : public LocalGuest, public run::Assistant, public run::Resetta
   std::unique_ptr<PlainRunner> runner_;  // in the tree; null: none was started there
   bool tree_ended_ = false;
   bool is_cell_ = false;                  // the block that is on
+  std::string packages_;                  // directory of what the session added; empty: there is none
   std::vector<std::string> value_files_;  // of the variables of the run that is on
 };
 

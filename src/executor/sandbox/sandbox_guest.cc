@@ -228,6 +228,8 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginCell(con
   cell.stdin_text = turn.stdin_text;
   cell.input = turn.run.answers_input;
   cell.checkpoint = spec_.checkpoint;
+  auto written = co_await WriteInputs(turn);
+  if (!written) co_return std::unexpected(std::move(written.error()));
   if (turn.first && !turn.run.variables.empty()) {
     PlacedValues placed;
     const ValueWriter writer = WriterInto(*context_.decoding, files_.directory());
@@ -246,6 +248,14 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginCell(con
   co_return std::unique_ptr<run::Execution>(std::move(execution));
 }
 
+// Of a session. They are no change that the run made.
+async::Task<Status> SandboxGuest::WriteInputs(const run::BlockTurn& turn) {
+  if (alone_ || !turn.first || turn.run.files.empty()) co_return Status{};
+  auto done = co_await files_.WriteInputs(turn.run.files);
+  if (done) done = co_await files_.Remember();
+  co_return done;
+}
+
 async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginProgram(const run::BlockTurn& turn) {
   if (lost_) co_return std::unexpected(JailEnded());
   auto made = co_await confine::MakePlan(context_, spec_.policy, turn, language::Destination::kJail, "/tmp", kCwd);
@@ -259,6 +269,8 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginProgram(
   }
   co_await StopSettling();
   static const std::vector<InputFile> kNone;
+  auto written = co_await WriteInputs(turn);
+  if (!written) co_return std::unexpected(std::move(written.error()));
   auto filled = co_await files_.Fill(alone_ && turn.first ? turn.run.files : kNone, plan, turn.run.runs_file);
   if (!filled) co_return std::unexpected(std::move(filled.error()));
   lists_files_ = turn.run.list_files;

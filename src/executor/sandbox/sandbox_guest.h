@@ -89,6 +89,7 @@ class SandboxGuest : public run::Guest,
   async::Task<Result<Runner>> ExecRunner(const std::string& language);
   async::Task<Result<std::unique_ptr<run::Execution>>> BeginCell(const std::string& language,
                                                                  const run::BlockTurn& turn, run::StopToken stop);
+  async::Task<Status> WriteInputs(const run::BlockTurn& turn);
   async::Task<Result<std::unique_ptr<run::Execution>>> BeginProgram(const run::BlockTurn& turn);
   Result<std::unique_ptr<run::Execution>> ExecProgram(const run::BlockTurn& turn, language::Plan plan,
                                                       const confine::EnvVars& env);

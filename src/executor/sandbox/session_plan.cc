@@ -167,9 +167,14 @@ confine::EnvVars SessionPlan::EnvVarsFor(const Policy& policy) const {
 }
 
 void ShowPackages(const std::string& directory, confine::EnvVars* variables) {
-  const std::string shims = std::string(confine::kRunnersInside) + "/shims";
+  ShowPackages(directory, confine::kRunnersInside, jail::kCallSocket, variables);
+}
+
+void ShowPackages(const std::string& directory, const std::string& runners, const std::string& call_socket,
+                  confine::EnvVars* variables) {
+  const std::string shims = runners + "/shims";
   // cella_runner/packages.py makes it, beside the call socket.
-  const std::string link = std::filesystem::path(jail::kCallSocket).parent_path() / ".cella-packages";
+  const std::string link = std::filesystem::path(call_socket).parent_path() / ".cella-packages";
   Prepend("PATH", {shims + "/bin", directory.empty() ? "" : directory + "/bin", link + "/bin"}, variables);
   Prepend("PYTHONPATH", {shims, directory, link}, variables);
 }

@@ -54,6 +54,9 @@ struct SessionPlan {
 // Puts our pip and the packages that the session added (`directory`, inside; empty: the guest keeps a link to them) in
 // front of what the guest's programs find.
 void ShowPackages(const std::string& directory, confine::EnvVars* variables);
+// The same for a guest that has Cella's runners and its call socket at these places.
+void ShowPackages(const std::string& directory, const std::string& runners, const std::string& call_socket,
+                  confine::EnvVars* variables);
 
 // kUnsupported: the runner cannot run in this Python.
 Status CheckPython(const language::Plan& plan);

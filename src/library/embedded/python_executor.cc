@@ -66,7 +66,7 @@ Task<Result<std::unique_ptr<run::Guest>>> PythonExecutor::Open(run::GuestSpec sp
   auto started = co_await pool_.Run(start);
   CO_TRY(const EmbeddedPython python, std::move(started));
   isolation.start = "embedded: Python " + python.version;
-  isolation.details["runs_as"] = "this process";
+  isolation.details["runs_as"] = run::kRunsInThisProcess;
   isolation.details["python"] = python.prefix;
   auto guest =
       co_await PythonGuest::Open({loop_, pool_, table_, tmpdir_, python.serve}, std::move(isolation), std::move(spec));

@@ -1,4 +1,4 @@
-"""What sessions can do, in words. A server lists those of a session; isolation follows from what it enforces."""
+"""What sessions can do, in words. A server lists those of an open session (src/run/capability.cc)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BEFORE: dict[str, tuple[str, ...]] = {
     "local": ("calls", "files"),
     "subprocess": (*_CELLS, "calls", "deps", "files"),
     "container": (*_CELLS, "calls"),
-    "inprocess": (*_CELLS, "calls"),
+    "inprocess": (*_CELLS, "calls", "deps"),
 }
 _ISOLATION: dict[str, tuple[str, ...]] = {
     "sandbox": ("process_isolation", "filesystem_isolation", "memory_limit", "cpu_limit"),
@@ -22,34 +22,25 @@ _ISOLATION: dict[str, tuple[str, ...]] = {
     "subprocess": ("process_isolation", "memory_limit", "cpu_limit"),
     "container": ("process_isolation", "filesystem_isolation", "memory_limit", "cpu_limit"),
 }
-_LIMITS = {"memory": "memory_limit", "cpus": "cpu_limit", "cpu_time": "cpu_limit"}
 
 
 def capabilities_of(
     executor: str, policy: Mapping[str, Any], description: Optional[Mapping[str, Any]] = None
 ) -> frozenset[str]:
     """Of a session that is open, if it has a description; else of one that will be."""
-    if description is None:
-        words = {*_BEFORE.get(executor, ()), *_ISOLATION.get(executor, ())}
-        jailed = executor == "sandbox" or (executor == "subprocess" and policy.get("jail") is True)
-        if jailed:
-            words |= {"jail", "filesystem_isolation"}
-        isolated_network = (jailed or executor == "container") and policy.get("network", "none") == "none"
-    else:
-        words = set(description.get("capabilities", ()))
-        isolation = description.get("isolation") or {}
-        namespaces = isolation.get("namespaces") or ()
-        if executor != "inprocess" or "files" in words:  # one that a server runs is a process
-            words.add("process_isolation")
-        if "mount" in namespaces or "mnt" in namespaces:
-            words.add("filesystem_isolation")
-        words.update(word for limit, word in _LIMITS.items() if limit in (isolation.get("limits") or {}))
-        isolated_network = isolation.get("network") == "none"
-    if isolated_network:
+    if description is not None:
+        return frozenset(description.get("capabilities", ()))
+    words = {*_BEFORE.get(executor, ()), *_ISOLATION.get(executor, ()), "timeout"}
+    jailed = executor == "sandbox" or (executor == "subprocess" and policy.get("jail") is True)
+    if jailed:
+        words |= {"jail", "filesystem_isolation"}
+    if (jailed or executor == "container") and policy.get("network", "none") == "none":
         words.add("network_isolation")
-    return frozenset({*words, "timeout"})
+    if "deps" in words and policy.get("allow_runtime_deps") is not False:
+        words |= {"deps_install", "deps_uninstall"}
+    return frozenset(words)
 
 
-def inprocess_capabilities() -> list[str]:
-    """Of the package's own executor, as a server would list them."""
-    return sorted(_BEFORE["inprocess"])
+def inprocess_capabilities(policy: Mapping[str, Any]) -> list[str]:
+    """Of the package's own executor, as a server lists those of its sessions."""
+    return sorted(capabilities_of("inprocess", policy))

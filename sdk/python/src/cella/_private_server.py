@@ -75,7 +75,7 @@ max_lifetime = "365d"
 [policy]
 {policy}
 [allow]
-executors = ["sandbox", "local", "subprocess", "container"]
+executors = ["sandbox", "local", "subprocess", "container", "inprocess"]
 network_host = true
 whole_machine = true
 [maxima]

@@ -295,9 +295,9 @@ class InProcessConfig(_Config):
     executor: ClassVar[str] = "inprocess"
 
     default_timeout: Optional[Duration] = 30.0
-    allow_runtime_deps: bool = True  # whether the code may install packages, once this executor can: it cannot yet
-    deps: tuple[str, ...] = ()  # requirements of the code: refused until then
-    deps_file: Optional[str] = None  # a requirements.txt, for the same
+    allow_runtime_deps: bool = True  # whether the session may add and remove packages
+    deps: tuple[str, ...] = ()  # packages that session.deps.sync() installs
+    deps_file: Optional[str] = None  # a requirements.txt with more of them
     value_of: Optional[Callable[[Any], str]] = None  # the text of a value; None: its repr()
 
     def __post_init__(self) -> None:
@@ -310,9 +310,25 @@ class InProcessConfig(_Config):
 
     def policy(self, local: bool) -> dict[str, Any]:
         """For a server that allows it."""
-        document: dict[str, Any] = {"executor": self.executor}
+        document: dict[str, Any] = {"executor": self.executor, **self._packages()}
         if self.default_timeout is not None:
             document["limits"] = {"timeout": self.default_timeout}
+        return document
+
+    def packages_policy(self, storage: Optional[str]) -> dict[str, Any]:
+        """Of the private server's session that installs packages for this process, whose interpreter is its default."""
+        document: dict[str, Any] = {"executor": self.executor, **self._packages()}
+        if storage is not None:
+            document["storage"] = storage
+        return document
+
+    def _packages(self) -> dict[str, Any]:
+        document: dict[str, Any] = {}
+        deps = [*self.deps, *(_requirements(self.deps_file) if self.deps_file is not None else ())]
+        if deps:
+            document["deps"] = deps
+        if not self.allow_runtime_deps:
+            document["allow_runtime_deps"] = False
         return document
 
 

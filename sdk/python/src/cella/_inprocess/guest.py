@@ -54,8 +54,10 @@ def seconds_of(duration: Union[float, str]) -> float:
 class Guest:
     """Safe for any number of threads. Runs follow one another."""
 
-    def __init__(self, config: InProcessConfig) -> None:
+    def __init__(self, config: InProcessConfig, furnish: Optional[Callable[[World], None]] = None) -> None:
+        """`furnish` gives names to each world that the session gets."""
         self.config = config
+        self._furnish = furnish
         self._output_limit = OUTPUT_LIMIT
         self._assignments = False  # a cell that ends with an assignment has its value
         self.id = "ses_" + os.urandom(16).hex()
@@ -87,6 +89,8 @@ class Guest:
     def _make_world(self) -> World:
         world = World(self._tag, self._ask, self.config.value_of)
         world.compiler.assignments = self._assignments
+        if self._furnish is not None:
+            self._furnish(world)
         self._worlds = [each for each in self._worlds if each.threads] + [world]
         return world
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cella._tools import Tool
 
     Errors = Mapping[str, type[Exception]]
+    Gate = Callable[[str, str, Errors, Callable[[], Any]], Any]
 
 _MOST_CALLS = 10_000
 _AT_ONCE = 16
@@ -52,7 +53,7 @@ class HostCalls:
         self,
         session: str,
         tools: Mapping[str, Tool],
-        run_coroutine: Callable[[Any], concurrent.futures.Future[Any]],
+        run_coroutine: Optional[Callable[[Any], concurrent.futures.Future[Any]]] = None,
         storage: Optional[Storage] = None,
     ) -> None:
         self._session = session
@@ -73,17 +74,22 @@ class HostCalls:
         async def call_async(operation: str, args: Any = (), kwargs: Any = None) -> Any:
             return await _in_executor(lambda: self.call(world, operation, args, kwargs))
 
+        names.__dict__["tools"] = guest.Tools(call, call_async)
+        names.__dict__["HostCallError"] = calls.HostCallError
+        names.__dict__.update(guest.ERRORS)
+        if self._storage is not None:
+            self._storage.install(names, self.gate(world), _in_executor)
+
+    def gate(self, world: World) -> Gate:
+        """For work that a thread of ours does."""
+
         def through(space: str, operation: str, errors: Errors, work: Callable[[], Any]) -> Any:
             def serve(record: Optional[Record]) -> Any:
                 return self._wait(record, _in_thread(work), None, operation)
 
             return self._pass(world, space, operation, errors, serve)
 
-        names.__dict__["tools"] = guest.Tools(call, call_async)
-        names.__dict__["HostCallError"] = calls.HostCallError
-        names.__dict__.update(guest.ERRORS)
-        if self._storage is not None:
-            self._storage.install(names, through, _in_executor)
+        return through
 
     def call(self, world: World, operation: str, args: Any, kwargs: Any) -> Any:
         """By a thread of the code."""
@@ -163,6 +169,7 @@ class HostCalls:
     def _perform(self, record: Optional[Record], tool: Tool, words: tuple[Any, ...], named: dict[str, Any]) -> Any:
         function = tool.function
         if inspect.iscoroutinefunction(function):
+            assert self._run_coroutine is not None, "only a session without tools has none"
             return self._wait(record, self._run_coroutine(function(*words, **named)), tool.timeout, tool.name)
         if tool.timeout is not None:
             future = _in_thread(lambda: function(*words, **named))

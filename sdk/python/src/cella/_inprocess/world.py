@@ -119,8 +119,11 @@ class _NoFlush:
 class World:
     """The names that the runner's modules ask of a session are these: namespace, interrupts, streams, displays, …"""
 
-    network = False
+    network = False  # pip never installs into the caller's environment
     spaces: tuple[str, ...] = ()
+    deps: Any = None
+    relays_commands = True
+    why_no_pip = "The application installs no packages for its sessions: install them into its Python environment."
     interrupts = _NoInterrupts()
     streams = _NoFlush()
 
@@ -199,6 +202,14 @@ class World:
 
         self._names.__dict__["__cella__"] = Magics(self)
 
+    def use_packages(self, deps: Any) -> None:
+        """`deps` is a name of the code from now on, and pip lines use it."""
+        from cella._guest.cella_runner.deps import names
+
+        self.spaces, self.deps = ("deps",), deps
+        self.why_no_pip = "Write %pip install NAME in a line of its own; the pip of a shell is that of the application."
+        self._names.__dict__.update(names(deps))
+
     def lend(self, host: Union[HostCalls, SocketCalls]) -> None:
         """Functions of the caller, from now on."""
         host.install(self, self._names)
@@ -275,7 +286,8 @@ class World:
         error: Document = describe(failure)
         error.pop("type", None)
         if self._tag:
-            error["traceback"] = error["traceback"].replace(f'"{self._tag}cell ', '"cell ')
+            error["traceback"] = error["traceback"].replace(f"{self._tag}cell ", "cell ")
+            error["message"] = error["message"].replace(f"({self._tag}cell ", "(cell ")
         return error
 
     def close(self) -> None:

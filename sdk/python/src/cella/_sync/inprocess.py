@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cella._sync.client import Client
     from cella._sync.exchange import Answer
     from cella._sync.packages import OnProgress
+    from cella._inprocess.packages import Packages
     from cella._inprocess.record import Record
     from cella._inprocess.storage import Storage
     from cella._tools import Tool
@@ -84,6 +85,7 @@ class InProcess:
         # A session of the private server, which alone reads and writes the storage. It runs nothing.
         self._beside: Optional[tuple[Client, str]] = None
         self._code_storage: Optional[Storage] = None
+        self._packages: Optional[Packages] = None
         self._policy: Mapping[str, Any] = {}
 
     @property
@@ -98,16 +100,21 @@ class InProcess:
     def abandon(self, session: str) -> None:
         if self._guest is not None:
             self._guest.close()
+        if self._packages is not None:
+            self._packages.abandon()
+        if self._beside is not None:
+            self._beside[0].abandon(self._beside[1])
 
     def close(self) -> None:
         pass
 
     def create_session(self, policy: Optional[Mapping[str, Any]] = None) -> Document:
-        if self._config.deps or self._config.deps_file is not None:
-            _refuse("installer of its own yet", "install what the code needs into your environment, without deps=")
+        from cella._inprocess.packages import Packages
+
         self._policy = policy or {}
         self._open_storage()
-        self._guest = Guest(self._config)
+        packages = self._packages = Packages(self._config.packages_policy(self._policy.get("storage")))
+        self._guest = Guest(self._config, packages.furnish)
         return self.get_session(self._guest.id)
 
     def get_session(self, session: str) -> Document:
@@ -115,8 +122,8 @@ class InProcess:
         return {
             "id": self._open.id, "name": self._policy.get("name"), "labels": self._policy.get("labels", {}),
             "executor": "inprocess", "status": "closed" if self._open.closed else "running" if busy else "idle",
-            "capabilities": inprocess_capabilities(), "expires_at": None, "isolation": ISOLATION,
-            "usage": self._open.usage(),
+            "capabilities": inprocess_capabilities({"allow_runtime_deps": self._config.allow_runtime_deps}),
+            "expires_at": None, "isolation": ISOLATION, "usage": self._open.usage(),
         }
 
     def delete_session(self, session: str) -> None:
@@ -127,7 +134,13 @@ class InProcess:
             except (NotFound, SessionClosed):
                 pass
         self._open.close()
-        in_thread(self._open.join)
+        in_thread(self._end)
+
+    def _end(self) -> None:
+        """Code that runs may import until it has ended."""
+        self._open.join()
+        if self._packages is not None:
+            self._packages.close()
 
     # Storage
 
@@ -299,6 +312,43 @@ class InProcess:
     ) -> Document:
         return self._open.inspect(code, len(code) if cursor is None else cursor)
 
+    # Packages
+
+    @property
+    def _added(self) -> Packages:
+        assert self._packages is not None
+        return self._packages
+
+    def deps(self, session: str) -> Document:
+        return in_thread(self._added.list)
+
+    def add_deps(
+        self, session: str, packages: list[str], on_progress: Optional[OnProgress] = None
+    ) -> Document:
+        client, beside = self._installer()
+        change = client.add_deps(beside, packages, on_progress)
+        in_thread(self._added.refresh)
+        return change
+
+    def sync_deps(self, session: str, on_progress: Optional[OnProgress] = None) -> Document:
+        client, beside = self._installer()
+        change = client.sync_deps(beside, on_progress)
+        in_thread(self._added.refresh)
+        return change
+
+    def remove_dep(self, session: str, name: str) -> bool:
+        client, beside = self._installer()
+        removed = client.remove_dep(beside, name)
+        in_thread(self._added.refresh)
+        return removed
+
+    def _installer(self) -> tuple[Client, str]:
+        from cella._sync.client import started_server
+        from cella._sync.clients import shared_client
+
+        _, beside = in_thread(self._added.opened)
+        return shared_client(started_server()), beside
+
     # What cannot exist here
 
     def checkpoints(self, session: str) -> list[str]:
@@ -312,20 +362,6 @@ class InProcess:
 
     def drop_checkpoint(self, session: str, name: str) -> None:
         _refuse("checkpoints")
-
-    def deps(self, session: str) -> Document:
-        _refuse("deps")
-
-    def add_deps(
-        self, session: str, packages: list[str], on_progress: Optional[OnProgress] = None
-    ) -> Document:
-        _refuse("deps")
-
-    def sync_deps(self, session: str, on_progress: Optional[OnProgress] = None) -> Document:
-        _refuse("deps")
-
-    def remove_dep(self, session: str, name: str) -> bool:
-        _refuse("deps")
 
     def list_files(
         self, session: str, path: str = "", after: Optional[str] = None, limit: Optional[int] = None
