@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 
+#include "language/guest_record.h"
 #include "language/host_path.h"
 #include "language/visible.h"
 
@@ -18,12 +19,18 @@ namespace cella::language {
 namespace {
 
 constexpr size_t kMaxGuestDirectories = 4096;
-constexpr int kMaxEntries = 20'000;  // of a directory; the largest installations have some thousand
+constexpr int kMaxEntries = 300'000;  // of all directories together; the largest installations have a third of that
+constexpr int kMaxDepth = 40;
 constexpr uint64_t kMaxAccounts = uint64_t{1} << 20;
 constexpr char kByGuests[] = "guests may write to its environment";
 constexpr char kByUsers[] = "other users may write to its environment";
 
 FileId IdOf(const struct stat& info) { return {info.st_dev, info.st_ino}; }
+
+bool IsDirectory(const std::string& path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
 
 std::vector<std::string> Fields(const std::string& line, char separator) {
   std::vector<std::string> fields;
@@ -98,13 +105,11 @@ class Check {
     given_.erase(FileId{});
   }
 
-  std::string Run(const CodePlaces& code) {
+  std::string Run(const CodePlaces& code, Below below) {
     for (const std::string& place : code.places) TestPlace(place);
-    for (const std::string& directory : code.directories) {
-      TestPlace(directory);
-      TestInside(directory);
-      TestEntries(directory);
-    }
+    const int levels = below == Below::kIsRead ? kMaxDepth : 1;
+    for (const std::string& directory : code.directories) TestDirectory(directory, levels);
+    for (const std::string& directory : code.libraries) TestDirectory(directory, 1);
     return why_;
   }
 
@@ -120,6 +125,13 @@ class Check {
     TestWay(Normalize(path, "/"), Part::kCode);
     if (!real.empty()) TestWay(real, Part::kCode);
     if (!guests_.is_complete && !AlwaysVisible(real)) Object(kByGuests);
+  }
+
+  void TestDirectory(const std::string& directory, int levels) {
+    TestPlace(directory);
+    TestInside(directory);
+    // Those of the system belong to root alone, and are large.
+    TestEntries(directory, AlwaysVisible(RealPath(directory)) ? 1 : levels);
   }
 
   // A directory that was given to guests lies in it.
@@ -163,50 +175,80 @@ class Check {
     if (has_list || !groups_.IsTrusted(info.st_gid)) Object(kByUsers);
   }
 
-  void TestEntries(const std::string& directory) {
-    if (!why_.empty()) return;
+  void TestEntries(const std::string& directory, int levels) {
+    if (!why_.empty() || !entered_.insert(directory).second) return;
     const std::unique_ptr<DIR, decltype([](DIR* open) { ::closedir(open); })> open(::opendir(directory.c_str()));
     if (!open) return;
-    for (int count = 0;; ++count) {
+    for (;;) {
       const dirent* entry = ::readdir(open.get());
       if (entry == nullptr || !why_.empty()) return;
-      if (count == kMaxEntries) return Object("its environment is too large to check");
       const std::string_view name = entry->d_name;
       if (name == "." || name == "..") continue;
+      if (++entries_ > kMaxEntries) return Object("its environment is too large to check");
       struct stat info;
       if (::fstatat(::dirfd(open.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) < 0) continue;
       const std::string path = directory + "/" + entry->d_name;
-      if (S_ISLNK(info.st_mode)) {
+      const bool is_link = S_ISLNK(info.st_mode);
+      if (is_link) {
         TestPlace(path);
       } else {
         TestOwner(path, info, Part::kCode);
+      }
+      // No module lies in a hidden directory, but whole histories do.
+      if (levels == 1 || name.starts_with('.')) continue;
+      if (is_link ? IsDirectory(path) : S_ISDIR(info.st_mode)) {
+        TestEntries(is_link ? RealPath(path) : path, levels - 1);
       }
     }
   }
 
   const GuestDirectories::Snapshot& guests_;
   std::set<FileId> given_;
-  std::set<FileId> above_given_;  // and those themselves
-  std::set<std::string> ways_;    // tested as Part::kWay
-  std::set<std::string> codes_;   // tested as Part::kCode
+  std::set<FileId> above_given_;   // and those themselves
+  std::set<std::string> ways_;     // tested as Part::kWay
+  std::set<std::string> codes_;    // tested as Part::kCode
+  std::set<std::string> entered_;  // whose entries were tested
+  int entries_ = 0;
   Groups groups_;
   std::string why_;
 };
 
 }  // namespace
 
+namespace {
+
+GuestDirectories::Entry EntryOf(const std::string& path) {
+  GuestDirectories::Entry entry{path, {}};
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0) entry.id = IdOf(info);
+  return entry;
+}
+
+}  // namespace
+
 void GuestDirectories::Add(std::span<const std::string> paths) {
+  std::vector<Entry> added;
   for (const std::string& path : paths) {
-    Entry entry{path, {}};
-    struct stat info;
-    if (::stat(path.c_str(), &info) == 0) entry.id = IdOf(info);
+    Entry entry = EntryOf(path);
     const std::lock_guard lock(mutex_);
-    if (entries_.size() == kMaxGuestDirectories) {
+    if (entries_.size() == kMaxGuestDirectories && !entries_.contains(entry)) {
       if (std::exchange(is_complete_, false)) ++version_;
-      return;
+    } else if (entries_.insert(entry).second) {
+      ++version_;
+    } else {
+      continue;
     }
-    if (entries_.insert(std::move(entry)).second) ++version_;
+    added.push_back(std::move(entry));
   }
+  if (!record_.empty() && !added.empty()) AppendToGuestRecord(record_, added);
+}
+
+bool GuestDirectories::Know(std::span<const std::string> paths) const {
+  return std::ranges::all_of(paths, [&](const std::string& path) {
+    const Entry entry = EntryOf(path);
+    const std::lock_guard lock(mutex_);
+    return entries_.contains(entry);
+  });
 }
 
 GuestDirectories::Snapshot GuestDirectories::Take() const {
@@ -214,13 +256,24 @@ GuestDirectories::Snapshot GuestDirectories::Take() const {
   return {{entries_.begin(), entries_.end()}, is_complete_, version_};
 }
 
+GuestDirectories::Snapshot GuestDirectories::TakeAll() const {
+  Snapshot all = Take();
+  auto recorded = record_.empty() ? std::nullopt : ReadGuestRecord(record_);
+  if (recorded) {
+    std::ranges::move(*recorded, std::back_inserter(all.entries));
+  } else {
+    all.is_complete = false;
+  }
+  return all;
+}
+
 uint64_t GuestDirectories::version() const {
   const std::lock_guard lock(mutex_);
   return version_;
 }
 
-std::string WhyUntrusted(const CodePlaces& code, const GuestDirectories::Snapshot& guests) {
-  return Check(guests).Run(code);
+std::string WhyUntrusted(const CodePlaces& code, const GuestDirectories::Snapshot& guests, Below below) {
+  return Check(guests).Run(code, below);
 }
 
 }  // namespace cella::language
