@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
 #include <algorithm>
@@ -25,11 +26,29 @@ constexpr uint64_t kMaxAccounts = uint64_t{1} << 20;
 constexpr char kByGuests[] = "guests may write to its environment";
 constexpr char kByUsers[] = "other users may write to its environment";
 
-FileId IdOf(const struct stat& info) { return {info.st_dev, info.st_ino}; }
+struct FileInfo {
+  FileId id;
+  uid_t owner = 0;
+  gid_t group = 0;
+  mode_t mode = 0;
+};
+
+// As fstatat.
+std::optional<FileInfo> Look(int directory, const char* path, int flags) {
+  struct statx info;
+  constexpr unsigned kWanted = STATX_BASIC_STATS | STATX_BTIME;
+  if (::statx(directory, path, flags | AT_NO_AUTOMOUNT | AT_STATX_SYNC_AS_STAT, kWanted, &info) != 0) return {};
+  const bool has_birth = (info.stx_mask & STATX_BTIME) != 0;
+  const int64_t born = has_birth ? info.stx_btime.tv_sec * 1'000'000'000 + info.stx_btime.tv_nsec : 0;
+  return FileInfo{
+      {makedev(info.stx_dev_major, info.stx_dev_minor), info.stx_ino, born}, info.stx_uid, info.stx_gid, info.stx_mode};
+}
+
+std::optional<FileInfo> Follow(const std::string& path) { return Look(AT_FDCWD, path.c_str(), 0); }
 
 bool IsDirectory(const std::string& path) {
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  auto info = Follow(path);
+  return info && S_ISDIR(info->mode);
 }
 
 std::vector<std::string> Fields(const std::string& line, char separator) {
@@ -94,10 +113,9 @@ class Check {
       given_.insert(entry.id);
       // Under the path there may be another directory by now.
       for (std::string above = entry.path;; above = DirName(above)) {
-        struct stat info;
-        if (::stat(above.c_str(), &info) == 0) {
-          if (above == entry.path) given_.insert(IdOf(info));
-          above_given_.insert(IdOf(info));
+        if (auto info = Follow(above)) {
+          if (above == entry.path) given_.insert(info->id);
+          above_given_.insert(info->id);
         }
         if (above == "/") break;
       }
@@ -136,8 +154,8 @@ class Check {
 
   // A directory that was given to guests lies in it.
   void TestInside(const std::string& directory) {
-    struct stat info;
-    if (::stat(directory.c_str(), &info) == 0 && above_given_.contains(IdOf(info))) Object(kByGuests);
+    auto info = Follow(directory);
+    if (info && above_given_.contains(info->id)) Object(kByGuests);
   }
 
   enum class Part { kWay, kCode };
@@ -146,10 +164,9 @@ class Check {
     Part kind = last;
     for (std::string part = path;; part = DirName(part), kind = Part::kWay) {
       if (!why_.empty() || !(kind == Part::kWay ? ways_ : codes_).insert(part).second) return;
-      struct stat info;
-      if (::lstat(part.c_str(), &info) == 0) {
-        TestOwner(part, info, kind);
-        if (S_ISLNK(info.st_mode)) TestTargets(part, kind);
+      if (auto info = Look(AT_FDCWD, part.c_str(), AT_SYMLINK_NOFOLLOW)) {
+        TestOwner(part, *info, kind);
+        if (S_ISLNK(info->mode)) TestTargets(part, kind);
       }
       if (part == "/") return;
     }
@@ -161,18 +178,18 @@ class Check {
     }
   }
 
-  void TestOwner(const std::string& path, const struct stat& info, Part kind) {
-    if (given_.contains(IdOf(info))) return Object(kByGuests);
-    if (!TrustedOwner(info.st_uid)) return Object(kByUsers);
-    if (S_ISLNK(info.st_mode)) return;
+  void TestOwner(const std::string& path, const FileInfo& info, Part kind) {
+    if (given_.contains(info.id)) return Object(kByGuests);
+    if (!TrustedOwner(info.owner)) return Object(kByUsers);
+    if (S_ISLNK(info.mode)) return;
     // In a sticky directory only the owner may exchange its entries.
-    const bool is_sticky = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0 && kind == Part::kWay;
+    const bool is_sticky = S_ISDIR(info.mode) && (info.mode & S_ISVTX) != 0 && kind == Part::kWay;
     if (is_sticky) return;
-    if ((info.st_mode & S_IWOTH) != 0) return Object(kByUsers);
-    if ((info.st_mode & S_IWGRP) == 0) return;
+    if ((info.mode & S_IWOTH) != 0) return Object(kByUsers);
+    if ((info.mode & S_IWGRP) == 0) return;
     // With an access control list these bits are its mask, and say nothing of the group.
     const bool has_list = ::lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
-    if (has_list || !groups_.IsTrusted(info.st_gid)) Object(kByUsers);
+    if (has_list || !groups_.IsTrusted(info.group)) Object(kByUsers);
   }
 
   void TestEntries(const std::string& directory, int levels) {
@@ -185,18 +202,18 @@ class Check {
       const std::string_view name = entry->d_name;
       if (name == "." || name == "..") continue;
       if (++entries_ > kMaxEntries) return Object("its environment is too large to check");
-      struct stat info;
-      if (::fstatat(::dirfd(open.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) < 0) continue;
+      const auto info = Look(::dirfd(open.get()), entry->d_name, AT_SYMLINK_NOFOLLOW);
+      if (!info) continue;
       const std::string path = directory + "/" + entry->d_name;
-      const bool is_link = S_ISLNK(info.st_mode);
+      const bool is_link = S_ISLNK(info->mode);
       if (is_link) {
         TestPlace(path);
       } else {
-        TestOwner(path, info, Part::kCode);
+        TestOwner(path, *info, Part::kCode);
       }
       // No module lies in a hidden directory, but whole histories do.
       if (levels == 1 || name.starts_with('.')) continue;
-      if (is_link ? IsDirectory(path) : S_ISDIR(info.st_mode)) {
+      if (is_link ? IsDirectory(path) : S_ISDIR(info->mode)) {
         TestEntries(is_link ? RealPath(path) : path, levels - 1);
       }
     }
@@ -218,10 +235,8 @@ class Check {
 namespace {
 
 GuestDirectories::Entry EntryOf(const std::string& path) {
-  GuestDirectories::Entry entry{path, {}};
-  struct stat info;
-  if (::stat(path.c_str(), &info) == 0) entry.id = IdOf(info);
-  return entry;
+  auto info = Follow(path);
+  return {path, info ? info->id : FileId{}};
 }
 
 }  // namespace

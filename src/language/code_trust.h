@@ -18,6 +18,9 @@ namespace cella::language {
 struct FileId {
   dev_t device = 0;
   ino_t inode = 0;
+  // When it was made, in nanoseconds, because numbers of removed files are given to others. Zero: the file system does
+  // not know.
+  int64_t born = 0;
 
   auto operator<=>(const FileId&) const = default;
 };

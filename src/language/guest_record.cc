@@ -52,15 +52,17 @@ std::string LineOf(const Entry& entry) {
     if (c == '\n' || c == '\\') path += '\\';
     path += c == '\n' ? 'n' : c;
   }
-  return fmt::format("{} {} {}\n", entry.id.device, entry.id.inode, path);
+  return fmt::format("{} {} {} {}\n", entry.id.device, entry.id.inode, entry.id.born, path);
 }
 
 std::optional<Entry> ParseLine(const std::string& line) {
   unsigned long long device = 0, inode = 0;
+  long long born = 0;
   int length = 0;
-  if (std::sscanf(line.c_str(), "%llu %llu %n", &device, &inode, &length) != 2 || length == 0) return std::nullopt;
+  const int read = std::sscanf(line.c_str(), "%llu %llu %lld %n", &device, &inode, &born, &length);
+  if (read != 3 || length == 0) return std::nullopt;
   Entry entry;
-  entry.id = {static_cast<dev_t>(device), static_cast<ino_t>(inode)};
+  entry.id = {static_cast<dev_t>(device), static_cast<ino_t>(inode), static_cast<int64_t>(born)};
   for (size_t at = static_cast<size_t>(length); at < line.size(); ++at) {
     const bool escaped = line[at] == '\\' && at + 1 < line.size();
     if (escaped) ++at;
