@@ -9,7 +9,6 @@ import pytest
 from pythons import make_venv
 from server import serve, short_directory  # noqa: F401 (fixtures)
 from support.cella import PYTHON
-from support.needs import require
 
 pytestmark = pytest.mark.as_user
 
@@ -184,19 +183,6 @@ def test_part_of_a_package_that_others_may_write_to_is_not_loaded(private, venv,
     path.chmod(path.stat().st_mode | 0o002)
     packages(venv).joinpath("new.pth").write_text("import sys\n")
     assert ran_in(private, venv=str(venv)) == (GUEST, "exec: other users may write to its environment")
-
-
-@pytest.mark.needs("jupyter")
-def test_environment_that_a_jailed_kernel_could_write_to_is_not_loaded(serve, venv):  # noqa: F811 (fixture)
-    """What guests of one executor may write to, the zygotes of another do not load."""
-    allow = {"whole_machine": True, "executors": ["sandbox", "subprocess"]}
-    client = serve(config={"allow": allow, **NO_POOL}).client()
-    assert ran_in(client, venv=str(venv)) == (ZYGOTE, "fork")
-    kernel = client.open(executor="subprocess", jail=True, python=require("jupyter")["JUPYTER_PYTHON"],
-                         workdir=str(venv.parent), system_packages=True)
-    written = kernel.run(f"import glob; open(glob.glob('venv/lib/python3*/site-packages')[0] + '/w.pth', 'w').write({WITNESS!r})")
-    assert written["status"] == "ok", written
-    assert ran_in(client, venv=str(venv)) == (GUEST, "exec: guests may write to its environment")
 
 
 def test_preloaded_mount_that_others_may_write_to_is_not_loaded(private, venv, tmp_path):
