@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/repl/escape_filter.h"
 #include "engine/kernels.h"
 
 namespace cella::cli {
@@ -41,8 +42,10 @@ int KernelsCommand(const KernelsOptions& options) {
                       {"problem", problem.empty() ? Json(nullptr) : Json(problem)}});
       continue;
     }
-    std::printf("%-*s  %-10s  %s\n", static_cast<int>(widest), spec.name.c_str(), spec.language.c_str(),
-                problem.empty() ? Joined(spec.argv).c_str() : ("does not work: " + problem).c_str());
+    // A kernel.json may be a guest's work: nothing in it may speak to the terminal.
+    const std::string about = problem.empty() ? Joined(spec.argv) : "does not work: " + problem;
+    std::printf("%-*s  %-10s  %s\n", static_cast<int>(widest), spec.name.c_str(), PlainText(spec.language).c_str(),
+                PlainText(about).c_str());
   }
   if (options.json) {
     std::puts(Json{{"kernels", std::move(list)}}.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());

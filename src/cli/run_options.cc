@@ -11,6 +11,7 @@
 #include "language/host_path.h"
 #include "language/plan.h"
 #include "os/io.h"
+#include "os/named_file.h"
 
 namespace cella::cli {
 namespace {
@@ -40,7 +41,7 @@ Result<InputFile> ReadInputFile(const std::string& text, const Paths& guest_writ
   auto checked = language::CheckFileName(name);
   if (!checked) return std::unexpected(std::move(checked.error()).WithContext("--file"));
   TRY_VOID(ResolvePath("--file", &source, guest_writable));
-  auto content = os::ReadFile(source, kMaxInputFile);
+  auto content = os::ReadNamedFile(source, kMaxInputFile);
   if (!content) return std::unexpected(std::move(content.error()).WithContext("--file"));
   return InputFile{*checked, std::move(*content), access(source.c_str(), X_OK) == 0};
 }
@@ -78,7 +79,7 @@ Status ReadCode(const RunOptions& options, const Paths& guest_writable, RunSpec*
   }
   auto resolved = language::ResolveHostPath(options.file, guest_writable);
   if (!resolved) return std::unexpected(std::move(resolved.error()));
-  auto code = os::ReadFile(*resolved, limit);
+  auto code = os::ReadNamedFile(*resolved, limit);
   if (!code) return std::unexpected(TooLargeOr(std::move(code.error())));
   run->blocks.front().code = std::move(*code);
   run->file = options.file.substr(options.file.rfind('/') + 1);

@@ -11,8 +11,10 @@
 
 #include "cella/outcome.h"
 #include "cli/policy_options.h"
+#include "cli/repl/escape_filter.h"
 #include "http/client.h"
 #include "os/io.h"
+#include "os/named_file.h"
 #include "server/config.h"
 
 namespace cella::cli {
@@ -190,7 +192,7 @@ class SessionClient {
 
   Result<std::string> Code() const {
     if (options_.code) return *options_.code;
-    return os::ReadFile(options_.file.value_or("-") == "-" ? "/dev/stdin" : *options_.file, kMaxUpload);
+    return os::ReadNamedFile(options_.file.value_or("-") == "-" ? "/dev/stdin" : *options_.file, kMaxUpload);
   }
 
   // Output as it comes; the exit code is the run's.
@@ -245,7 +247,9 @@ class SessionClient {
   async::Task<Result<int>> Files(std::string target) {
     const Show show = [](const Json& file) {
       const bool directory = file.value("type", "") == "directory";
-      fmt::print("{:>12} {}{}\n", file.value("size", uint64_t{0}), file.value("name", ""), directory ? "/" : "");
+      // Guests choose the names, which must not speak to the terminal.
+      const std::string name = PlainText(file.value("name", ""));
+      fmt::print("{:>12} {}{}\n", file.value("size", uint64_t{0}), name, directory ? "/" : "");
     };
     co_return co_await EachItem(std::move(target), "files", show);
   }
@@ -279,7 +283,7 @@ class SessionClient {
   }
 
   async::Task<Result<int>> Put(std::string target) {
-    CO_TRY(std::string content, os::ReadFile(options_.local == "-" ? "/dev/stdin" : options_.local, kMaxUpload));
+    CO_TRY(std::string content, os::ReadNamedFile(options_.local == "-" ? "/dev/stdin" : options_.local, kMaxUpload));
     co_return co_await Quiet("PUT", std::move(target), std::move(content));
   }
 

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 
 #include "cella/outcome.h"
 #include "engine/source_check.h"
@@ -18,11 +20,25 @@ using storage::FileStorage;
 using storage::Workflow;
 using storage::Workflows;
 
-// Sources come from guests: nothing in them may speak to the terminal.
+// What changes the direction of text or is not seen (U+200B to U+200F, U+202A to U+202E, U+2060 to U+206F, U+FEFF), and
+// the controls U+0080 to U+009F, in UTF-8.
+bool IsHiddenCharacter(std::string_view text) {
+  const auto byte = [&](size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
+  const auto between = [](unsigned value, unsigned low, unsigned high) { return value >= low && value <= high; };
+  if (byte(0) == 0xc2) return between(byte(1), 0x80, 0x9f);
+  if (byte(0) == 0xe2 && byte(1) == 0x80) return between(byte(2), 0x8b, 0x8f) || between(byte(2), 0xaa, 0xae);
+  if (byte(0) == 0xe2 && byte(1) == 0x81) return between(byte(2), 0xa0, 0xaf);
+  return byte(0) == 0xef && byte(1) == 0xbb && byte(2) == 0xbf;
+}
+
+// Sources come from guests, and people read them before they approve: nothing in them may speak to the terminal, or
+// look like other code than it is.
 std::string Printable(std::string text) {
-  for (char& c : text) {
+  for (size_t at = 0; at < text.size(); ++at) {
+    char& c = text[at];
     const bool control = (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
     if (control) c = '?';
+    if (IsHiddenCharacter(std::string_view(text).substr(at))) text.replace(at, c == '\xc2' ? 2 : 3, "?");
   }
   return text;
 }

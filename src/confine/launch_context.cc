@@ -15,13 +15,24 @@ language::HostEnv LaunchContext::HostFor(const Policy& policy) const {
   language::HostEnv beside = host;
   const std::vector<std::string> writable = GuestWritable(policy);
   beside.guest_writable.insert(beside.guest_writable.end(), writable.begin(), writable.end());
-  for (const auto& entry : guest_directories->Take().entries) beside.guest_written.push_back(entry.path);
+  beside.guests = guest_directories;
   return beside;
 }
 
 Result<os::Cgroup> LaunchContext::MakeCgroup(const os::CgroupLimits& limits) const {
   if (cgroups.version() == os::CgroupVersion::kNone) return os::Cgroup();
   return cgroups.Create(RandomHex(8), limits);
+}
+
+async::Task<Status> NoteGuestDirectories(LaunchContext& context, const Policy& policy) {
+  const std::vector<std::string> paths = GuestWritable(policy);
+  if (context.guest_directories->Know(paths)) co_return Status{};
+  auto note = [&]() -> Status {
+    context.guest_directories->Add(paths);
+    return {};
+  };
+  auto noted = co_await context.planning->Run(note);
+  co_return noted;
 }
 
 async::Task<Status> CheckHostShares(LaunchContext& context, std::vector<HostShare> shares) {

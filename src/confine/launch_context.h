@@ -39,8 +39,8 @@ struct LaunchContext {
   std::optional<Launcher> started;
   // Where starts of sessions wait; null: they do not.
   const async::Gate* starting = nullptr;
-  // What guests of this process may write to, or could at some time.
-  std::unique_ptr<language::GuestDirectories> guest_directories = std::make_unique<language::GuestDirectories>();
+  // What guests of this process may write to, or could at some time: of all its executors.
+  std::shared_ptr<language::GuestDirectories> guest_directories = std::make_shared<language::GuestDirectories>();
   // Where plans are made, since programs are asked for them.
   std::unique_ptr<async::BlockingPool> planning = std::make_unique<async::BlockingPool>(loop, kPlanningPool);
 
@@ -56,6 +56,9 @@ struct LaunchContext {
   // Empty where the machine has no cgroups for us.
   Result<os::Cgroup> MakeCgroup(const os::CgroupLimits& limits) const;
 };
+
+// To be awaited before anything of a guest with this policy exists: what it may write to is trusted no more.
+async::Task<Status> NoteGuestDirectories(LaunchContext& context, const Policy& policy);
 
 // CheckShares, off the loop.
 async::Task<Status> CheckHostShares(LaunchContext& context, std::vector<HostShare> shares);

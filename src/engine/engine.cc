@@ -61,6 +61,10 @@ static_assert(std::size(kMakers) == kExecutorCount);
 
 }  // namespace
 
+std::shared_ptr<language::GuestDirectories> MakeGuestDirectories(const std::string& state_dir) {
+  return std::make_shared<language::GuestDirectories>(language::HostEnv::FromProcess(state_dir).cache_dir);
+}
+
 Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind, EngineOptions options) {
   Installation installation;
   if (options.installation) {
@@ -81,6 +85,8 @@ Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind,
                              std::make_move_iterator(options.guest_writable.end()));
   for (confine::GuardedPath& path : GuardedPaths(installation, host.cache_dir))
     options.guarded.push_back(std::move(path));
+  auto guests = options.guest_directories ? std::move(options.guest_directories)
+                                          : std::make_shared<language::GuestDirectories>(host.cache_dir);
   confine::LaunchContext context{loop,
                                  installation.launcher,
                                  installation.runners,
@@ -91,6 +97,7 @@ Result<std::unique_ptr<Engine>> MakeEngine(async::Loop& loop, ExecutorKind kind,
                                  std::move(options.layers),
                                  std::move(cgroups),
                                  std::move(started)};
+  context.guest_directories = std::move(guests);
   engine->executor = kMakers[IndexOf(kind)](std::move(context), options);
   return engine;
 }

@@ -42,6 +42,8 @@ void AddOwn(const Installation& installation, const std::string& cache_dir, Path
   Add(paths, Kind::kPrivate, "the sockets of cella", DefaultRuntimeDirectory(surroundings, state_dir));
   Add(paths, Kind::kPrivate, "the cache of cella", cache_dir);
   Add(paths, Kind::kPrivate, "the socket of CELLA_URL", SocketOf(Variable("CELLA_URL")));
+  // Each process has links there to its files, its variables and its root directory.
+  Add(paths, Kind::kPrivate, "the processes of the host", "/proc");
   constexpr const char* kPrograms = "programs of cella";
   for (const std::string& path : {installation.launcher, installation.languages, installation.runners}) {
     Add(paths, Kind::kProgram, kPrograms, path);

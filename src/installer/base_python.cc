@@ -53,7 +53,7 @@ Status CheckBase(const BasePython& base, const language::HostEnv& host, const la
                "nor in those of a version manager: a guest may have left it there; name another one with --python",
                base.executable);
   }
-  const std::string why = language::WhyUntrusted({.places = {base.executable}, .directories = {}}, guests->Take());
+  const std::string why = language::WhyUntrusted({.places = {base.executable}}, guests->Take());
   if (why.empty()) return {};
   return Err(ErrorCode::kPermission, "packages are not installed with this session's interpreter: {}", why);
 }

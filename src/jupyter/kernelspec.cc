@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint64_t kMaxFile = uint64_t{1} << 20;
 constexpr size_t kMaxKernels = 1000;
+constexpr int kMaxEntries = 20'000;  // of a directory of kernels
 constexpr size_t kMaxArguments = 256;
 
 std::string Lower(std::string_view text) {
@@ -49,7 +50,9 @@ std::map<std::string, std::pair<std::string, std::string>> Scan(const std::vecto
     const std::string kernels = data + "/kernels";
     std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(kernels.c_str()), closedir);
     if (!directory) continue;
-    while (const dirent* entry = readdir(directory.get())) {
+    for (int count = 0; count < kMaxEntries; ++count) {
+      const dirent* entry = readdir(directory.get());
+      if (entry == nullptr) break;
       if (!IsName(entry->d_name) || found.size() >= kMaxKernels) continue;
       const std::string path = fmt::format("{}/{}", kernels, entry->d_name);
       if (access((path + "/kernel.json").c_str(), R_OK) != 0) continue;

@@ -1,4 +1,4 @@
-// Kernelspecs: the installed kernels of a machine, and how each is started.
+// Kernelspecs: the installed kernels of a machine, and how each is started. What reads them blocks on the file system.
 #pragma once
 
 #include <optional>

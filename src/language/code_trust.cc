@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <sstream>
 
+#include "language/guest_record.h"
 #include "language/host_path.h"
 #include "language/visible.h"
 
@@ -18,12 +20,36 @@ namespace cella::language {
 namespace {
 
 constexpr size_t kMaxGuestDirectories = 4096;
-constexpr int kMaxEntries = 20'000;  // of a directory; the largest installations have some thousand
+constexpr int kMaxEntries = 300'000;  // of all directories together; the largest installations have a third of that
+constexpr int kMaxDepth = 40;
 constexpr uint64_t kMaxAccounts = uint64_t{1} << 20;
 constexpr char kByGuests[] = "guests may write to its environment";
 constexpr char kByUsers[] = "other users may write to its environment";
 
-FileId IdOf(const struct stat& info) { return {info.st_dev, info.st_ino}; }
+struct FileInfo {
+  FileId id;
+  uid_t owner = 0;
+  gid_t group = 0;
+  mode_t mode = 0;
+};
+
+// As fstatat.
+std::optional<FileInfo> Look(int directory, const char* path, int flags) {
+  struct statx info;
+  constexpr unsigned kWanted = STATX_BASIC_STATS | STATX_BTIME;
+  if (::statx(directory, path, flags | AT_NO_AUTOMOUNT | AT_STATX_SYNC_AS_STAT, kWanted, &info) != 0) return {};
+  const bool has_birth = (info.stx_mask & STATX_BTIME) != 0;
+  const int64_t born = has_birth ? info.stx_btime.tv_sec * 1'000'000'000 + info.stx_btime.tv_nsec : 0;
+  return FileInfo{
+      {makedev(info.stx_dev_major, info.stx_dev_minor), info.stx_ino, born}, info.stx_uid, info.stx_gid, info.stx_mode};
+}
+
+std::optional<FileInfo> Follow(const std::string& path) { return Look(AT_FDCWD, path.c_str(), 0); }
+
+bool IsDirectory(const std::string& path) {
+  auto info = Follow(path);
+  return info && S_ISDIR(info->mode);
+}
 
 std::vector<std::string> Fields(const std::string& line, char separator) {
   std::vector<std::string> fields;
@@ -87,10 +113,9 @@ class Check {
       given_.insert(entry.id);
       // Under the path there may be another directory by now.
       for (std::string above = entry.path;; above = DirName(above)) {
-        struct stat info;
-        if (::stat(above.c_str(), &info) == 0) {
-          if (above == entry.path) given_.insert(IdOf(info));
-          above_given_.insert(IdOf(info));
+        if (auto info = Follow(above)) {
+          if (above == entry.path) given_.insert(info->id);
+          above_given_.insert(info->id);
         }
         if (above == "/") break;
       }
@@ -98,13 +123,11 @@ class Check {
     given_.erase(FileId{});
   }
 
-  std::string Run(const CodePlaces& code) {
+  std::string Run(const CodePlaces& code, Below below) {
     for (const std::string& place : code.places) TestPlace(place);
-    for (const std::string& directory : code.directories) {
-      TestPlace(directory);
-      TestInside(directory);
-      TestEntries(directory);
-    }
+    const int levels = below == Below::kIsRead ? kMaxDepth : 1;
+    for (const std::string& directory : code.directories) TestDirectory(directory, levels);
+    for (const std::string& directory : code.libraries) TestDirectory(directory, 1);
     return why_;
   }
 
@@ -122,10 +145,17 @@ class Check {
     if (!guests_.is_complete && !AlwaysVisible(real)) Object(kByGuests);
   }
 
+  void TestDirectory(const std::string& directory, int levels) {
+    TestPlace(directory);
+    TestInside(directory);
+    // Those of the system belong to root alone, and are large.
+    TestEntries(directory, AlwaysVisible(RealPath(directory)) ? 1 : levels);
+  }
+
   // A directory that was given to guests lies in it.
   void TestInside(const std::string& directory) {
-    struct stat info;
-    if (::stat(directory.c_str(), &info) == 0 && above_given_.contains(IdOf(info))) Object(kByGuests);
+    auto info = Follow(directory);
+    if (info && above_given_.contains(info->id)) Object(kByGuests);
   }
 
   enum class Part { kWay, kCode };
@@ -134,10 +164,9 @@ class Check {
     Part kind = last;
     for (std::string part = path;; part = DirName(part), kind = Part::kWay) {
       if (!why_.empty() || !(kind == Part::kWay ? ways_ : codes_).insert(part).second) return;
-      struct stat info;
-      if (::lstat(part.c_str(), &info) == 0) {
-        TestOwner(part, info, kind);
-        if (S_ISLNK(info.st_mode)) TestTargets(part, kind);
+      if (auto info = Look(AT_FDCWD, part.c_str(), AT_SYMLINK_NOFOLLOW)) {
+        TestOwner(part, *info, kind);
+        if (S_ISLNK(info->mode)) TestTargets(part, kind);
       }
       if (part == "/") return;
     }
@@ -149,64 +178,98 @@ class Check {
     }
   }
 
-  void TestOwner(const std::string& path, const struct stat& info, Part kind) {
-    if (given_.contains(IdOf(info))) return Object(kByGuests);
-    if (!TrustedOwner(info.st_uid)) return Object(kByUsers);
-    if (S_ISLNK(info.st_mode)) return;
-    // In a sticky directory only the owner may exchange its entries.
-    const bool is_sticky = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX) != 0 && kind == Part::kWay;
-    if (is_sticky) return;
-    if ((info.st_mode & S_IWOTH) != 0) return Object(kByUsers);
-    if ((info.st_mode & S_IWGRP) == 0) return;
-    // With an access control list these bits are its mask, and say nothing of the group.
-    const bool has_list = ::lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
-    if (has_list || !groups_.IsTrusted(info.st_gid)) Object(kByUsers);
+  // Only root and the caller may write to it, whatever its access control list.
+  bool IsHarmless(const FileInfo& info) const {
+    return (info.mode & (S_IWGRP | S_IWOTH)) == 0 && TrustedOwner(info.owner) && !given_.contains(info.id);
   }
 
-  void TestEntries(const std::string& directory) {
-    if (!why_.empty()) return;
+  void TestOwner(const std::string& path, const FileInfo& info, Part kind) {
+    if (given_.contains(info.id)) return Object(kByGuests);
+    if (!TrustedOwner(info.owner)) return Object(kByUsers);
+    if (S_ISLNK(info.mode)) return;
+    // In a sticky directory only the owner may exchange its entries.
+    const bool is_sticky = S_ISDIR(info.mode) && (info.mode & S_ISVTX) != 0 && kind == Part::kWay;
+    if (is_sticky) return;
+    if ((info.mode & S_IWOTH) != 0) return Object(kByUsers);
+    if ((info.mode & S_IWGRP) == 0) return;
+    // With an access control list these bits are its mask, and say nothing of the group.
+    const bool has_list = ::lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+    if (has_list || !groups_.IsTrusted(info.group)) Object(kByUsers);
+  }
+
+  void TestEntries(const std::string& directory, int levels) {
+    if (!why_.empty() || !entered_.insert(directory).second) return;
     const std::unique_ptr<DIR, decltype([](DIR* open) { ::closedir(open); })> open(::opendir(directory.c_str()));
     if (!open) return;
-    for (int count = 0;; ++count) {
+    for (;;) {
       const dirent* entry = ::readdir(open.get());
       if (entry == nullptr || !why_.empty()) return;
-      if (count == kMaxEntries) return Object("its environment is too large to check");
       const std::string_view name = entry->d_name;
       if (name == "." || name == "..") continue;
-      struct stat info;
-      if (::fstatat(::dirfd(open.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) < 0) continue;
+      if (++entries_ > kMaxEntries) return Object("its environment is too large to check");
+      const auto info = Look(::dirfd(open.get()), entry->d_name, AT_SYMLINK_NOFOLLOW);
+      if (!info) continue;
+      const bool is_link = S_ISLNK(info->mode);
+      const bool is_directory = S_ISDIR(info->mode);
+      if (!is_link && !is_directory && IsHarmless(*info)) continue;  // nearly all: there are thousands
       const std::string path = directory + "/" + entry->d_name;
-      if (S_ISLNK(info.st_mode)) {
+      if (is_link) {
         TestPlace(path);
       } else {
-        TestOwner(path, info, Part::kCode);
+        TestOwner(path, *info, Part::kCode);
       }
+      // No module lies in a hidden directory, but whole histories do.
+      if (levels == 1 || name.starts_with('.')) continue;
+      if (is_directory) TestEntries(path, levels - 1);
+      if (is_link && IsDirectory(path)) TestEntries(RealPath(path), levels - 1);
     }
   }
 
   const GuestDirectories::Snapshot& guests_;
   std::set<FileId> given_;
-  std::set<FileId> above_given_;  // and those themselves
-  std::set<std::string> ways_;    // tested as Part::kWay
-  std::set<std::string> codes_;   // tested as Part::kCode
+  std::set<FileId> above_given_;   // and those themselves
+  std::set<std::string> ways_;     // tested as Part::kWay
+  std::set<std::string> codes_;    // tested as Part::kCode
+  std::set<std::string> entered_;  // whose entries were tested
+  int entries_ = 0;
   Groups groups_;
   std::string why_;
 };
 
 }  // namespace
 
+namespace {
+
+GuestDirectories::Entry EntryOf(const std::string& path) {
+  auto info = Follow(path);
+  return {path, info ? info->id : FileId{}};
+}
+
+}  // namespace
+
 void GuestDirectories::Add(std::span<const std::string> paths) {
+  std::vector<Entry> added;
   for (const std::string& path : paths) {
-    Entry entry{path, {}};
-    struct stat info;
-    if (::stat(path.c_str(), &info) == 0) entry.id = IdOf(info);
+    Entry entry = EntryOf(path);
     const std::lock_guard lock(mutex_);
-    if (entries_.size() == kMaxGuestDirectories) {
+    if (entries_.size() == kMaxGuestDirectories && !entries_.contains(entry)) {
       if (std::exchange(is_complete_, false)) ++version_;
-      return;
+    } else if (entries_.insert(entry).second) {
+      ++version_;
+    } else {
+      continue;
     }
-    if (entries_.insert(std::move(entry)).second) ++version_;
+    added.push_back(std::move(entry));
   }
+  if (!record_.empty() && !added.empty()) AppendToGuestRecord(record_, added);
+}
+
+bool GuestDirectories::Know(std::span<const std::string> paths) const {
+  return std::ranges::all_of(paths, [&](const std::string& path) {
+    const Entry entry = EntryOf(path);
+    const std::lock_guard lock(mutex_);
+    return entries_.contains(entry);
+  });
 }
 
 GuestDirectories::Snapshot GuestDirectories::Take() const {
@@ -214,13 +277,24 @@ GuestDirectories::Snapshot GuestDirectories::Take() const {
   return {{entries_.begin(), entries_.end()}, is_complete_, version_};
 }
 
+GuestDirectories::Snapshot GuestDirectories::TakeAll() const {
+  Snapshot all = Take();
+  auto recorded = record_.empty() ? std::nullopt : ReadGuestRecord(record_);
+  if (recorded) {
+    std::ranges::move(*recorded, std::back_inserter(all.entries));
+  } else {
+    all.is_complete = false;
+  }
+  return all;
+}
+
 uint64_t GuestDirectories::version() const {
   const std::lock_guard lock(mutex_);
   return version_;
 }
 
-std::string WhyUntrusted(const CodePlaces& code, const GuestDirectories::Snapshot& guests) {
-  return Check(guests).Run(code);
+std::string WhyUntrusted(const CodePlaces& code, const GuestDirectories::Snapshot& guests, Below below) {
+  return Check(guests).Run(code, below);
 }
 
 }  // namespace cella::language

@@ -18,6 +18,9 @@ namespace cella::language {
 struct FileId {
   dev_t device = 0;
   ino_t inode = 0;
+  // When it was made, in nanoseconds, because numbers of removed files are given to others. Zero: the file system does
+  // not know.
+  int64_t born = 0;
 
   auto operator<=>(const FileId&) const = default;
 };
@@ -26,8 +29,14 @@ struct FileId {
 // inode, because bind mounts and links give one directory several paths.
 class GuestDirectories {
  public:
-  // Real paths. A directory that does not exist is remembered by its path.
+  // `record`: a directory of the caller's own, in whose file "guest-directories" the processes of the caller keep what
+  // they add. Empty: none.
+  explicit GuestDirectories(std::string record = "") : record_(std::move(record)) {}
+
+  // Real paths. A directory that does not exist is remembered by its path. Writes to the record before it returns.
   void Add(std::span<const std::string> paths);
+  // To add these would change nothing.
+  bool Know(std::span<const std::string> paths) const;
 
   struct Entry {
     std::string path;
@@ -41,23 +50,32 @@ class GuestDirectories {
     uint64_t version = 0;     // grows with each new entry
   };
   Snapshot Take() const;
+  // And those of the record, which other processes of the caller gave to guests: incomplete if there is no record.
+  Snapshot TakeAll() const;
   uint64_t version() const;
 
  private:
+  const std::string record_;
   mutable std::mutex mutex_;
   std::set<Entry> entries_;
   bool is_complete_ = true;
   uint64_t version_ = 0;
 };
 
-// What a zygote would load: `directories` are searched for modules, so their entries count as well; of `places` only
-// the way to them counts. What does not exist is skipped, but the way to it counts.
+// What a zygote would load. What does not exist is skipped, but the way to it counts.
 struct CodePlaces {
-  std::vector<std::string> places;
-  std::vector<std::string> directories;
+  std::vector<std::string> places{};       // only they, and the way to them
+  std::vector<std::string> libraries{};    // and their entries
+  std::vector<std::string> directories{};  // searched for modules: and all that lies below
+};
+
+enum class Below {
+  kIsRead,
+  kIsKnown,  // it was read before, and since then only the directories of guests have changed
 };
 
 // Why the code must not be loaded, for people; empty: it may. It names no path of the host.
-std::string WhyUntrusted(const CodePlaces& code, const GuestDirectories::Snapshot& guests);
+std::string WhyUntrusted(const CodePlaces& code, const GuestDirectories::Snapshot& guests,
+                         Below below = Below::kIsRead);
 
 }  // namespace cella::language

@@ -12,6 +12,8 @@
 
 namespace cella::language {
 
+class GuestDirectories;
+
 struct HostEnv {
   std::string path;         // PATH
   std::string home;         // HOME
@@ -23,8 +25,8 @@ struct HostEnv {
   // Real paths of the directories that guests may write to (--workdir, writable mounts). No link there decides what a
   // guest sees, and no answers are kept there.
   std::vector<std::string> guest_writable;
-  // The same of guests that this process had before.
-  std::vector<std::string> guest_written;
+  // The same of guests that were there before; null: unknown.
+  std::shared_ptr<const GuestDirectories> guests;
   // How programs are asked about themselves; null: they are not.
   std::shared_ptr<const ToolAsker> asker;
 

@@ -43,14 +43,15 @@ bool IsDirectory(const std::string& path) {
 
 std::vector<std::string> PathFileDirectories(const std::string& virtual_env, const std::string& version,
                                              const HostEnv& host) {
-  GuestDirectories guests;
-  guests.Add(host.guest_writable);
-  guests.Add(host.guest_written);
-  const GuestDirectories::Snapshot snapshot = guests.Take();
   std::vector<std::string> found;
+  if (!host.guests) return found;
+  GuestDirectories own;
+  own.Add(host.guest_writable);
+  GuestDirectories::Snapshot snapshot = host.guests->TakeAll();
+  std::ranges::move(own.Take().entries, std::back_inserter(snapshot.entries));
   for (const std::string& file :
        PathFiles(fmt::format("{}/lib/python{}/site-packages", virtual_env, MinorOf(version)))) {
-    if (!WhyUntrusted({.places = {file}, .directories = {}}, snapshot).empty()) continue;
+    if (!WhyUntrusted({.places = {file}}, snapshot).empty()) continue;
     auto text = ReadDataFile(file, kMaxFile);
     std::istringstream lines(text ? *text : "");
     for (std::string line; std::getline(lines, line) && found.size() < kMaxDirectories;) {
@@ -58,7 +59,7 @@ std::vector<std::string> PathFileDirectories(const std::string& virtual_env, con
       if (!line.starts_with('/') || line.contains('\0')) continue;
       const std::string directory = Normalize(line, "/");
       if (std::ranges::find(found, directory) != found.end() || !IsDirectory(directory)) continue;
-      if (!WhyUntrusted({.places = {}, .directories = {directory}}, snapshot).empty()) continue;
+      if (!WhyUntrusted({.libraries = {directory}}, snapshot).empty()) continue;
       found.push_back(directory);
     }
   }

@@ -10,8 +10,9 @@
 namespace cella::language {
 
 // Existing directories, in their order. A directory counts if only root and the caller could have written it and the
-// file that names it, and no guest. `version` is that of the environment's Python ("3.11.7"). Blocks on the file
-// system.
+// file that names it, and no guest of any process of the caller (host.guests; null: none counts). Otherwise a guest
+// could name a private directory for the next guest to read. `version` is that of the environment's Python ("3.11.7").
+// Blocks on the file system.
 std::vector<std::string> PathFileDirectories(const std::string& virtual_env, const std::string& version,
                                              const HostEnv& host);
 

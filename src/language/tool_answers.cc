@@ -12,6 +12,7 @@
 #include "base/sha256.h"
 #include "base/unique_fd.h"
 #include "language/host_path.h"
+#include "language/own_directory.h"
 #include "language/visible.h"
 #include "os/io.h"
 
@@ -57,28 +58,10 @@ std::string EntryLine(const std::string& key, const Json& rest) {
   return LineStart(key) + "," + rest.dump(-1, ' ', true, Json::error_handler_t::replace).substr(1);
 }
 
-// Only we may have written what is believed.
-bool IsOursAlone(const struct stat& info) { return info.st_uid == ::geteuid() && (info.st_mode & 077) == 0; }
-
-void MakeDirectories(const std::string& dir) {
-  for (size_t slash = dir.find('/', 1);; slash = dir.find('/', slash + 1)) {
-    (void)::mkdir(dir.substr(0, slash).c_str(), 0700);
-    if (slash == std::string::npos) return;
-  }
-}
-
-enum class Missing { kIsMade, kIsLeft };
-
-// The directory of the file. Empty: there is none, guests may write to it, or it is not ours alone (below sudo it may
-// be another user's).
+// The directory of the file. Empty: there is none, guests may write to it, or it is not ours alone.
 UniqueFd OpenDirectory(const HostEnv& host, Missing missing) {
-  if (!host.cache_dir.starts_with('/') || LiesBelowAny(host.cache_dir, host.guest_writable)) return {};
-  if (missing == Missing::kIsMade) MakeDirectories(host.cache_dir);
-  UniqueFd dir(::open(host.cache_dir.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  struct stat info{};
-  if (!dir || ::fstat(dir.get(), &info) != 0 || info.st_uid != ::geteuid()) return {};
-  // A state directory may be readable by others, which is harmless; the file is not.
-  return (info.st_mode & 022) == 0 ? std::move(dir) : UniqueFd();
+  if (LiesBelowAny(host.cache_dir, host.guest_writable)) return {};
+  return OpenOwnDirectory(host.cache_dir, missing);
 }
 
 // All or nothing: readers see the old file or the new one. Failing is not an error: the next start asks again.

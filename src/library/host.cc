@@ -152,7 +152,9 @@ Result<std::unique_ptr<engine::Engine>> Host::MakeEngine(ExecutorKind kind) {
                                          tmpdir == nullptr || *tmpdir == '\0' ? "/tmp" : tmpdir, made->table, signals_);
     return made;
   }
+  if (!guests_) guests_ = engine::MakeGuestDirectories();
   engine::EngineOptions options;
+  options.guest_directories = guests_;
   options.pool = pool_;
   options.installation = installation_;
   options.placement = os::Placement::kStays;

@@ -86,6 +86,7 @@ class Host {
   // Of the loop's thread:
   async::Event stopping_;
   async::TaskGroup tasks_;
+  std::shared_ptr<language::GuestDirectories> guests_;  // of all engines
   std::array<std::unique_ptr<engine::Engine>, kExecutorCount> engines_;
   std::unique_ptr<storage::Service> storages_;  // with threads of its own; outlives the sessions
   std::list<std::shared_ptr<SessionCore>> sessions_;

@@ -66,8 +66,12 @@ Result<std::string> ReadFd(int fd, uint64_t limit) {
 }
 
 Result<std::string> ReadFile(const std::string& path, uint64_t limit) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Guests leave files of every kind: without O_NONBLOCK the open of a FIFO would wait for a writer, for ever.
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) return SysErr(errno, "open '{}'", path);
+  struct stat info;
+  if (fstat(fd.get(), &info) < 0) return SysErr(errno, "open '{}'", path);
+  if (S_ISFIFO(info.st_mode)) return Err(ErrorCode::kUnsupported, "'{}' is a FIFO, and no file", path);
   auto content = ReadFd(fd.get(), limit);
   if (!content) return std::unexpected(std::move(content.error()).WithContext(fmt::format("'{}'", path)));
   return content;

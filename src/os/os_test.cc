@@ -145,6 +145,14 @@ TEST(DirectoryTest, DoesNotFollowLinksOrLeaveTheDirectory) {
   EXPECT_TRUE(directory.List(100).files.empty()) << "links are not files";
 }
 
+TEST(ReadFileTest, RefusesAFifoAtOnce) {
+  TempDirectory temp;
+  ASSERT_EQ(mkfifo(temp.path("pipe").c_str(), 0666), 0);
+  auto content = ReadFile(temp.path("pipe"), 10);
+  ASSERT_FALSE(content.has_value());
+  EXPECT_EQ(content.error().code, ErrorCode::kUnsupported);
+}
+
 TEST(DirectoryTest, FifoNeitherBlocksNorIsListed) {
   TempDirectory temp;
   ASSERT_EQ(mkfifo(temp.path("pipe").c_str(), 0666), 0);

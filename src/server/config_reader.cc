@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "os/io.h"
+#include "os/named_file.h"
 #include "policy/names.h"
 #include "policy/read.h"
 #include "policy/scalar.h"
@@ -260,7 +260,7 @@ Result<Config> ParseConfig(std::string_view text, std::string_view origin) {
 }
 
 Result<Config> ReadConfig(const std::string& path) {
-  auto text = os::ReadFile(path, kMaxFile);
+  auto text = os::ReadNamedFile(path, kMaxFile);
   if (!text) return std::unexpected(std::move(text.error()).WithContext("the configuration"));
   return ParseConfig(*text, path);
 }

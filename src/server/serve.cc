@@ -260,11 +260,13 @@ class Serving {
   Status MakeEngines() {
     const executor::PoolLimits pool{
         .jails = config_.sessions.pool_shells, .parked = config_.sessions.pool_parked, .forks_programs = true};
+    const auto guests = engine::MakeGuestDirectories(config_.server.state_dir);
     for (ExecutorKind kind : config_.allow.executors) {
       // Guests on the host could run the host's programs themselves.
       engine::EngineOptions options{.pool = pool, .state_dir = config_.server.state_dir, .guarded = GuardedOf(config_)};
       const bool is_host = kind == ExecutorKind::kLocal || kind == ExecutorKind::kInProcess;
       if (!is_host) options.guest_writable = config_.allow.mounts;
+      options.guest_directories = guests;
       options.layers = packages_.layers();
       options.opened.readable = packages_.ready();
       options.kernel_environments = &packages_;

@@ -87,6 +87,46 @@ def test_environment_that_the_guest_may_write_adds_nothing(run, place, venv, sou
     assert b"editable" not in refused.stdout, refused.describe()
 
 
+WRITE = "import glob; open(glob.glob('{place}/lib/python3*/site-packages')[0] + '/project.pth', 'w').write('{line}\\n')"
+
+
+@pytest.mark.parametrize("way", ["workdir", "mount", "inside"])
+def test_directory_that_an_earlier_guest_named_is_not_shown(run, place, venv, source, way):
+    """The attack: one guest writes the .pth file, and the guest of the next command reads the directory."""
+    show = ("--venv", venv, "-c", FIND)
+    (site,) = venv.glob("lib/python3*/site-packages")
+    add(venv, source)
+    assert run(*show).stdout == b"editable\n", "the control: a file of the caller is believed"
+    (site / "project.pth").unlink()
+    flags, inside = {
+        "workdir": (["--workdir", place], "venv"),
+        "mount": (["--mount", f"{venv}:/data:rw"], "/data"),
+        "inside": (["--mount", f"{site}:/data/lib/python3/site-packages:rw"], "/data"),
+    }[way]
+    written = run("--python", PYTHON, *flags, "-c", WRITE.format(place=inside, line=source))
+    assert written.exit_code == 0 and (site / "project.pth").read_text() == f"{source}\n", written.describe()
+    refused = run(*show)
+    assert refused.exit_code == 1 and b"ModuleNotFoundError" in refused.stderr, refused.describe()
+    # Also from another name of the environment.
+    venv.rename(place / "renamed")
+    refused = run("--venv", place / "renamed", "-c", FIND)
+    assert b"editable" not in refused.stdout, refused.describe()
+
+
+def test_directory_that_an_earlier_session_named_is_not_shown(run, open_session, place, venv, source):
+    session = open_session("--workdir", place)
+    assert session.run(WRITE.format(place="venv", line=source))["status"] == "ok"
+    refused = run("--venv", venv, "-c", FIND)
+    assert refused.exit_code == 1 and b"ModuleNotFoundError" in refused.stderr, refused.describe()
+
+
+def test_without_a_record_of_guests_nothing_is_shown(run, place, venv, source):
+    add(venv, source)
+    (place / "cache").write_text("a file is in the way of the record")
+    refused = run("--venv", venv, "-c", FIND, with_env={"XDG_CACHE_HOME": str(place / "cache")})
+    assert b"editable" not in refused.stdout, refused.describe()
+
+
 def test_home_directory_is_never_shown(run, venv, tmp_path):
     home = pathlib.Path(tmp_path / "home")
     (home / "secret").mkdir(parents=True)

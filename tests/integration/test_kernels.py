@@ -64,6 +64,15 @@ def test_state_value_output_error_and_display_come_from_a_real_ipykernel(session
     assert shown["outputs"][0]["mime"]["text/html"] == "<b>bold</b>"
 
 
+def test_display_of_too_many_types_names_what_is_missing(session):
+    """50,000 types kept two threads of a server for 16 s: some readers of displays are made for few."""
+    result = session.run("from IPython.display import display\n"
+                         "display({f'a/{i}': '' for i in range(50_000)} | {'text/plain': 'text'}, raw=True)")
+    assert [output["mime"] for output in result["outputs"]] == [
+        {"text/plain": "text\n[50000 representations were left out: at most 64 are sent]"}
+    ]
+
+
 def test_isolation_names_the_interpreter_and_no_jail(session, python):
     isolation = session.run("1")["isolation"]
     assert (isolation["executor"], isolation["namespaces"], isolation["seccomp"]) == ("subprocess", [], False)

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 
 import pytest
 from support.running import IS_ROOT
@@ -98,6 +99,14 @@ def test_mount_inside_a_workdir_is_visible(run, data, tmp_path):
     made = [workdir / "new", workdir / "new" / "data"]
     assert {(each.stat().st_uid, each.stat().st_gid) for each in made} == {owner}, "the places are made for the owner"
     assert os.listdir(made[-1]) == []
+
+
+@pytest.mark.parametrize("place", ["/proc", "/proc/1", "/proc/self/root", "/"])
+def test_processes_of_the_host_are_not_shown(run, place):
+    listed = subprocess.run(["ls", "/proc"], capture_output=True, text=True, check=True).stdout.split()
+    assert "1" in listed and str(os.getpid()) in listed
+    message = run.rejected("-c", "1", "--mount", f"{place}:/data")
+    assert "no guest may see" in message or "link" in message, message
 
 
 def test_nested_mounts_are_visible(run, data, tmp_path):

@@ -275,6 +275,7 @@ SLOW_BODIES = {
 }
 
 
+@pytest.mark.as_user
 @pytest.mark.parametrize("body", SLOW_BODIES.values(), ids=SLOW_BODIES)
 def test_body_that_is_slow_to_read_is_refused_and_delays_no_client(serve, body):
     """One of 480 kB kept the server busy for 100 s, another took 2.2 GB. How much of each is read is bounded in
@@ -305,6 +306,7 @@ SLOW_DISPLAYS = {
 }
 
 
+@pytest.mark.as_user
 @pytest.mark.parametrize("code", SLOW_DISPLAYS.values(), ids=SLOW_DISPLAYS)
 def test_display_that_is_slow_to_read_delays_no_client(serve, code):
     """50,000 types kept the loop for 5 s, 200,000 for 88 s."""

@@ -171,6 +171,20 @@ def test_module_that_others_may_write_to_is_not_loaded(private, venv):
     assert ran_in(private, venv=str(venv)) == (GUEST, "exec: other users may write to its environment")
 
 
+@pytest.mark.parametrize("place", ["package/__init__.py", "package/below/module.py", "package/below"])
+def test_part_of_a_package_that_others_may_write_to_is_not_loaded(private, venv, place):
+    packages(venv).joinpath("witness.pth").write_text("import package.below.module\n")
+    below = packages(venv) / "package" / "below"
+    below.mkdir(parents=True)
+    (below.parent / "__init__.py").touch()
+    (below / "module.py").write_text(WITNESS)
+    assert ran_in(private, venv=str(venv)) == (ZYGOTE, "fork")
+    path = packages(venv) / place
+    path.chmod(path.stat().st_mode | 0o002)
+    packages(venv).joinpath("new.pth").write_text("import sys\n")
+    assert ran_in(private, venv=str(venv)) == (GUEST, "exec: other users may write to its environment")
+
+
 def test_preloaded_mount_that_others_may_write_to_is_not_loaded(private, venv, tmp_path):
     modules = tmp_path / "modules"
     modules.mkdir(mode=0o755)

@@ -93,6 +93,7 @@ Task<Result<std::unique_ptr<run::Guest>>> ContainerExecutor::Open(run::GuestSpec
   CO_TRY(ContainerPlan plan, PlanContainer(policy, surroundings, what));
   auto shareable = co_await confine::CheckHostShares(context_, confine::SharesOf(policy, {}));
   CO_TRY_VOID(shareable);
+  CO_TRY_VOID(co_await confine::NoteGuestDirectories(context_, policy));
   Container::Waiting waiting{stop, spec.progress};
   auto created =
       co_await Container::Create(context_.loop, *engine, live_, plan.spec, policy.container, std::move(waiting));

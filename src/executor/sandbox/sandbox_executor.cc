@@ -82,8 +82,7 @@ void SandboxExecutor::MakeRoom() {
 
 async::Task<Result<std::unique_ptr<run::Guest>>> SandboxExecutor::Open(run::GuestSpec spec, const RunSpec* only,
                                                                        run::StopToken) {
-  // Before anything of this guest exists.
-  context_.guest_directories->Add(GuestWritable(spec.policy));
+  CO_TRY_VOID(co_await confine::NoteGuestDirectories(context_, spec.policy));
   if (only == nullptr || only->as != RunAs::kProgram) co_return co_await OpenGuest(std::move(spec), only, nullptr);
   if (!forks_programs_) co_return co_await OpenProgramGuest(context_, std::move(spec), *only);
   if (only->blocks.size() != 1) co_return Err(ErrorCode::kInvalid, "one program is one block: use a session");
@@ -141,7 +140,7 @@ async::Task<Result<std::unique_ptr<run::Guest>>> SandboxExecutor::OpenGuest(run:
 }
 
 async::Task<Status> SandboxExecutor::Prepare(const run::GuestSpec& spec) {
-  context_.guest_directories->Add(GuestWritable(spec.policy));
+  CO_TRY_VOID(co_await confine::NoteGuestDirectories(context_, spec.policy));
   const bool private_workspace = spec.policy.workdir.empty();
   CO_TRY(confine::LimitPlan limits,
          confine::PlanSessionLimits(

@@ -82,7 +82,7 @@ language::CodePlaces CodeOf(const language::Python& python, const std::vector<st
       code.directories.push_back(fmt::format("{}/{}/python{}/lib-dynload", prefix, lib, minor));
       code.directories.push_back(fmt::format("{}/{}/python{}/site-packages", prefix, lib, minor));
     }
-    code.directories.push_back(prefix + "/lib");
+    code.libraries.push_back(prefix + "/lib");
   }
   code.directories.insert(code.directories.end(), packages.begin(), packages.end());
   // Of the directories that .pth files name, the zygote's tree shows only these.

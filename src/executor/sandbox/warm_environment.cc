@@ -58,7 +58,9 @@ async::Task<Result<std::shared_ptr<WarmEnvironment>>> WarmEnvironment::Start(con
 async::Task<bool> WarmEnvironment::MayLoad() {
   if (!forks() || context_.guest_directories->version() == plan_.guests_known) co_return true;
   const language::GuestDirectories::Snapshot guests = context_.guest_directories->Take();
-  auto check = [&]() -> Result<bool> { return language::WhyUntrusted(plan_.code, guests).empty(); };
+  auto check = [&]() -> Result<bool> {
+    return language::WhyUntrusted(plan_.code, guests, language::Below::kIsKnown).empty();
+  };
   auto trusted = co_await context_.planning->Run(check);
   if (!trusted || !*trusted) co_return false;
   plan_.guests_known = guests.version;

@@ -68,7 +68,9 @@ async::Task<Result<KernelChoice>> ChooseKernel(confine::LaunchContext& context, 
   const std::string python = plan && plan->python ? plan->python->executable : "";
   const std::string prefix = python.empty() ? "" : std::filesystem::path(python).parent_path().parent_path().string();
   if (!policy.kernel.empty()) {
-    CO_TRY(spec, jupyter::FindKernelspec(jupyter::DataDirectories(kernels, prefix), policy.kernel));
+    auto find = [&] { return jupyter::FindKernelspec(jupyter::DataDirectories(kernels, prefix), policy.kernel); };
+    auto found = co_await context.planning->Run(find);
+    CO_TRY(spec, std::move(found));
   }
   // The program "python" of a kernelspec is the session's Python.
   const bool needs_python = !spec || IsPythonProgram(spec->argv.front());

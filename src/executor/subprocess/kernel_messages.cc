@@ -1,5 +1,7 @@
 #include "executor/subprocess/kernel_messages.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 namespace cella::executor {
@@ -7,6 +9,19 @@ namespace {
 
 using jupyter::Json;
 using jupyter::Text;
+
+// As in sessions of the sandbox (runners/python/cella_runner/display.py). What reads displays is not made for more.
+constexpr size_t kMostTypes = 64;
+constexpr size_t kMostMetadata = 1000;
+constexpr const char* kPlain = "text/plain";
+
+size_t CountValues(const Json& json) {
+  size_t count = 1;
+  if (json.is_structured()) {
+    for (const Json& each : json) count += CountValues(each);  // the depth of messages is bounded
+  }
+  return count;
+}
 
 RunError ToError(const Json& content) {
   RunError error{Text(content, "ename"), Text(content, "evalue"), ""};
@@ -53,11 +68,32 @@ std::string StripAnsi(std::string_view text) {
 
 MimeBundle ToBundle(const Json& content) {
   MimeBundle bundle;
-  for (const auto& [type, data] : jupyter::Object(content, "data").items()) {
+  auto add = [&](const std::string& type, const Json& data) {
     bundle.data.emplace_back(type, data.is_string() ? data.get<std::string>() : jupyter::Dump(data));
+  };
+  auto leave_out = [&](const std::string& what) {
+    if (bundle.data.empty() || bundle.data.front().first != kPlain)
+      bundle.data.insert(bundle.data.begin(), {kPlain, ""});
+    std::string& text = bundle.data.front().second;
+    if (!text.empty() && !text.ends_with('\n')) text += '\n';
+    text += what;
+  };
+  const Json& all = jupyter::Object(content, "data");
+  if (all.size() <= kMostTypes) {
+    for (const auto& [type, data] : all.items()) add(type, data);
+  } else {
+    const auto plain = all.find(kPlain);
+    if (plain != all.end()) add(kPlain, *plain);
+    const size_t kept = plain != all.end() ? 1 : 0;
+    leave_out(fmt::format("[{} representations were left out: at most {} are sent]", all.size() - kept, kMostTypes));
   }
   const Json& metadata = jupyter::Object(content, "metadata");
-  if (!metadata.empty()) bundle.metadata = jupyter::Dump(metadata);
+  if (metadata.empty()) return bundle;
+  if (CountValues(metadata) <= kMostMetadata) {
+    bundle.metadata = jupyter::Dump(metadata);
+  } else {
+    leave_out(fmt::format("[metadata of more than {} values was left out]", kMostMetadata));
+  }
   return bundle;
 }
 

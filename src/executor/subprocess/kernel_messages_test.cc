@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace cella::executor {
 namespace {
 
@@ -32,6 +35,21 @@ TEST(KernelMessagesTest, ReadsContentsOfWrongTypesAsEmpty) {
     EXPECT_TRUE(ToEvent(type, Json{{"name", 1}, {"text", {}}, {"data", 3}, {"traceback", "x"}}).has_value());
   }
   EXPECT_EQ(ToAnswer(Json{{"payload", {1, "x", nullptr}}, {"status", 3}}).answer.exit_code, 1);
+}
+
+TEST(KernelMessagesTest, LeavesOutWhatIsTooMuchOfADisplayAndSaysSo) {
+  Json data = {{"text/plain", "text"}};
+  for (int i = 0; i < 50'000; ++i) data[std::to_string(i)] = "";
+  const MimeBundle cut = ToBundle(Json{{"data", data}});
+  ASSERT_EQ(cut.data.size(), 1U);
+  EXPECT_EQ(cut.data[0].second, "text\n[50000 representations were left out: at most 64 are sent]");
+  Json metadata = Json::object();
+  for (int i = 0; i < 100; ++i) metadata[std::to_string(i)] = std::vector<int>(20);
+  const MimeBundle without = ToBundle(Json{{"data", {{"image/png", "x"}}}, {"metadata", metadata}});
+  EXPECT_EQ(without.metadata, "{}");
+  ASSERT_EQ(without.data.size(), 2U);
+  EXPECT_EQ(without.data[0].second, "[metadata of more than 1000 values was left out]");
+  EXPECT_EQ(without.data[1].first, "image/png");
 }
 
 int ExitCodeOf(const char* value) {

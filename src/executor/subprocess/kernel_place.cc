@@ -67,6 +67,7 @@ async::Task<Result<std::unique_ptr<KernelPlace>>> OpenJail(confine::LaunchContex
   const Policy& policy = guest.policy;
   auto shareable = co_await confine::CheckHostShares(context, confine::SharesOf(policy, plan.visible));
   if (!shareable) co_return std::unexpected(std::move(shareable.error()));
+  CO_TRY_VOID(co_await confine::NoteGuestDirectories(context, policy));
   CO_TRY(confine::BuildIdentity identity, confine::ChooseIdentity(static_cast<uint32_t>(getpid())));
   confine::JailSpecBuilder builder;
   jail::JailSpec& spec = builder.spec();
