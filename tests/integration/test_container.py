@@ -101,6 +101,36 @@ print(sorted(name for name in os.environ if 'DOCKER' in name or 'TOKEN' in name.
     ], result
 
 
+def test_guest_reaches_no_device_of_the_machine(contain, engine):
+    """A container with the rights for it shows first that the same code would."""
+    code = """
+import ctypes, os, stat
+def outcome(work):
+    try:
+        work()
+        return 'done'
+    except OSError as error:
+        return error.strerror
+def mount():
+    if ctypes.CDLL(None, use_errno=True).mount(b'proc', b'/mnt', b'proc', 0, None) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+print(outcome(lambda: os.mknod('/tmp/device', 0o600 | stat.S_IFBLK, os.makedev(8, 0))))
+print(outcome(mount))
+print([name for name in ('mem', 'kmsg', 'fuse', 'loop-control') if os.path.exists('/dev/' + name)] != [])
+print([name for name in os.listdir('/dev') if stat.S_ISBLK(os.lstat('/dev/' + name).st_mode)] != [])
+"""
+    rights = {"CapAdd": ["MKNOD", "SYS_ADMIN"], "SecurityOpt": ["seccomp=unconfined"]}
+    rights["Devices"] = [{"PathOnHost": "/dev/null", "PathInContainer": "/dev/kmsg", "CgroupPermissions": "rwm"}]
+    capable = engine.make(["/usr/bin/python3", "-c", code], {"someone": "else"}, **rights)
+    try:
+        assert wait_until(lambda: not engine.inspect(capable)["State"]["Running"])
+        assert engine.logs(capable).splitlines() == ["done", "done", "True", "False"], engine.logs(capable)
+    finally:
+        engine.remove(capable)
+    refused = "Operation not permitted"
+    assert contain(code)["stdout"].splitlines() == [refused, refused, "False", "False"]
+
+
 def test_memory_limit_ends_the_program(contain):
     result = contain("x = bytearray(10**9); print('never')", "--memory", "64m")
     assert (result["status"], result["exit_code"], result["stdout"]) == ("oom", 137, ""), result

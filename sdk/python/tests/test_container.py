@@ -104,6 +104,37 @@ def test_session_keeps_state_and_says_how_it_is_confined(contained, wait, engine
     assert host["AutoRemove"] and host["PidsLimit"] <= 128 + 10
 
 
+LOOK_FOR_A_TOKEN = """
+import os
+def texts():
+    yield repr(dict(os.environ))
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        for name in ('environ', 'cmdline', 'comm'):
+            yield f'/proc/{pid}/{name}'
+    for place in ('/run', '/workspace', '/tmp', '/etc', '/dev/shm'):
+        for folder, _, files in os.walk(place):
+            yield from (os.path.join(folder, file) for file in files)
+def read(path):
+    try:
+        with open(path, errors='replace') as file:
+            return file.read(1 << 20)
+    except OSError:
+        return ''
+[path for path in texts() if backwards[::-1] in path or backwards[::-1] in read(path)]
+"""
+
+
+@docker
+def test_token_is_in_no_variable_argument_label_or_file(contained, wait, engine):
+    token, name = secrets.token_hex(24), a_name()
+    session = contained(auth_token=token, container_name=name)
+    # The search finds what is there.
+    planted = f"open('planted', 'w').write({token!r}); backwards = {token[::-1]!r}\n" + LOOK_FOR_A_TOKEN
+    assert wait(session.run(planted)).value == "['/workspace/planted']"
+    assert wait(session.run("os.unlink('planted')\n" + LOOK_FOR_A_TOKEN)).value == "[]"
+    assert token not in json.dumps(engine.inspect(name)) + engine.logs(name) + json.dumps(wait(session.info()))
+
+
 @docker
 def test_timeout_and_cancel_end_the_code(contained, wait):
     session = contained(timeout="1s")

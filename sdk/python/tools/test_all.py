@@ -2,9 +2,12 @@
 """Tests the package with every Python that there is, each in a fresh environment, and as an ordinary user.
 
     test_all.py [--python PATH]... [--as-user] [PYTEST ARGUMENTS]
+    test_all.py --user-with-autogen FILE...
 
 Without --python: python3.9 to python3.13 of pyenv, uv and PATH. CELLA_BIN names the program, else the release build.
 --as-user runs the tests once more as an ordinary user, with the system's Python.
+--user-with-autogen runs these files of tests/autogen as an ordinary user, with the packages of the interpreter that
+runs this script.
 """
 
 import argparse
@@ -13,6 +16,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 
 PROJECT = pathlib.Path(__file__).resolve().parents[1]
@@ -51,8 +55,9 @@ def test_with(python, words):
         return subprocess.run(command, cwd=PROJECT, check=False).returncode == 0
 
 
-def test_as_user(words):
-    """Only what the tests read is laid out for the user, since the repository may lie below a private directory."""
+def test_as_user(words, packages=None):
+    """Only what the tests read is laid out for the user, since the repository may lie below a private directory.
+    `packages`: of an environment, for the tests that `words` name below tests/autogen."""
     with tempfile.TemporaryDirectory(prefix="cella-test-all-") as directory:
         tree = pathlib.Path(directory) / "tree"
         for part in ("sdk/python", "tests"):
@@ -61,12 +66,18 @@ def test_as_user(words):
         shutil.copy(REPOSITORY / "docs/python.md", tree / "docs")
         shutil.copy(REPOSITORY / "README.md", tree)
         programs = pathlib.Path(os.environ.get("CELLA_BIN") or REPOSITORY / "build/release/bin/cella").parent
+        tests, path = "{tests}/sdk/python/tests", "{tests}/sdk/python/src"
+        wanted = [tests, "--ignore", f"{tests}/autogen"]
+        if packages is not None:
+            shutil.copytree(packages, tree / "packages", ignore=shutil.ignore_patterns("__pycache__"))
+            path, wanted = f"{path}:{{tests}}/packages", []
+            words = [f"{tests}/autogen/{word}" for word in words]
         command = [
             SYSTEM_PYTHON, REPOSITORY / "tests/support/as_user.py", "--programs", programs, "--tests", tree, "--",
-            "env", "PYTHONPATH={tests}/sdk/python/src", "PYTHONDONTWRITEBYTECODE=1",
+            "env", f"PYTHONPATH={path}", "PYTHONDONTWRITEBYTECODE=1",
             SYSTEM_PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider",
             "-c", "{tests}/sdk/python/pyproject.toml", "--rootdir", "{tests}/sdk/python",
-            "{tests}/sdk/python/tests", "--ignore", "{tests}/sdk/python/tests/autogen", *words,
+            *wanted, *words,
         ]
         return subprocess.run(list(map(str, command)), check=False).returncode == 0
 
@@ -75,7 +86,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", action="append", help="an interpreter to test with (repeatable)")
     parser.add_argument("--as-user", action="store_true", help="also as an ordinary user")
+    parser.add_argument("--user-with-autogen", action="store_true", help="only these files of tests/autogen")
     options, words = parser.parse_known_args()
+    if options.user_with_autogen:
+        return 0 if test_as_user(words, sysconfig.get_path("purelib")) else 1
     pythons = {path: path for path in options.python} if options.python else find_pythons()
     if not pythons:
         parser.error(f"none of Python {', '.join(VERSIONS)} was found: name one with --python")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -18,7 +19,7 @@ from cella.ag2 import (
     MarkdownCodeExtractor,
     executor_from_code_execution_config,
 )
-from support.engine import Engine
+from support.engine import Engine, default_images
 from support.needs import require
 
 pytestmark = [
@@ -99,7 +100,7 @@ def test_without_an_engine_a_container_is_an_error_that_names_the_remedy(
         executor_from_code_execution_config({"work_dir": str(tmp_path)})
 
 
-@pytest.mark.parametrize("use_docker", [False, "image", ["cella-test/none:9", "image"], None])
+@pytest.mark.parametrize("use_docker", [False, True, "image", ["cella-test/none:9", "image"], None, "absent"])
 def test_user_proxy_agent_runs_code(
     use_docker: Any, engine: Engine, tmp_path: pathlib.Path
 ) -> None:
@@ -111,8 +112,12 @@ def test_user_proxy_agent_runs_code(
     )
     # The test's engine has no bridge.
     config = {"use_docker": given, "work_dir": str(tmp_path), "timeout": 30, "network_disabled": True}
-    executor = executor_from_code_execution_config(config)
-    with executor:
+    if use_docker == "absent":
+        del config["use_docker"]
+    with contextlib.ExitStack() as until_the_end:
+        if use_docker is True or use_docker == "absent":
+            until_the_end.enter_context(default_images(engine, "python:3-slim"))
+        executor = until_the_end.enter_context(executor_from_code_execution_config(config))
         user = autogen.UserProxyAgent("user", human_input_mode="NEVER", code_execution_config={"executor": executor})
         message = {"role": "user", "content": "```python\nprint(6 * 7)\n```"}
         answer = user.generate_reply(messages=[message])

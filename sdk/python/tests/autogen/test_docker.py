@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import pathlib
+import sys
 import time
 from typing import Any
 
+import autogen_core
 import pytest
 from autogen_core import CancellationToken, ComponentLoader
 from autogen_core.code_executor import CodeBlock, FunctionWithRequirements, with_requirements
 from lab import execute, until
 
+import cella
 from cella.autogen import DockerCommandLineCodeExecutor
 from support.engine import Engine, default_images
 from support.needs import require
@@ -161,7 +164,8 @@ def test_container_has_the_name_and_ends_with_stop(docker: Maker) -> None:
         await executor.stop()
         return took
 
-    assert asyncio.run(go()) < 5
+    # AutoGen's takes ten seconds. A busy machine may hold one of them up.
+    assert any(asyncio.run(go()) < 0.5 for _ in range(10))
 
 
 def test_restart_keeps_the_files_of_the_working_directory(docker: Maker) -> None:
@@ -330,3 +334,61 @@ def test_example_of_the_guide_runs_with_another_import(
     printed = capsys.readouterr().out
     assert printed.startswith(r"CommandLineCodeResult(exit_code=0, output='Hello, World!\n', code_file='"), printed
     assert not engine.containers()
+
+
+# What runs in the container of the application. The engine's machine has the directory elsewhere, hence bind_dir.
+IN_A_CONTAINER = """
+import asyncio
+from pathlib import Path
+
+from autogen_core import CancellationToken
+from autogen_core.code_executor import CodeBlock
+from cella.autogen import DockerCommandLineCodeExecutor
+
+work_dir = Path("coding")
+work_dir.mkdir(exist_ok=True)
+
+async def main():
+    async with DockerCommandLineCodeExecutor(
+        work_dir=work_dir, bind_dir={bind_dir!r}, network_disabled=True
+    ) as executor:
+        print(
+            await executor.execute_code_blocks(
+                code_blocks=[
+                    CodeBlock(language="python", code="print('Hello, World!'); open('made', 'w').write('inside')"),
+                ],
+                cancellation_token=CancellationToken(),
+            )
+        )
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="packages for the Python of the image are needed: 3.11")
+def test_application_in_a_container_runs_code_in_another(engine: Engine, tmp_path: pathlib.Path) -> None:
+    """Docker out of Docker: the application's container has the engine's socket and a directory of the host."""
+    coding = tmp_path / "of the host"
+    coding.mkdir()
+    coding.chmod(0o777)  # root of the application's container writes there, without the rights of root
+    program = pathlib.Path(os.environ["CELLA_BIN"]).resolve()
+    package = pathlib.Path(cella.__file__).resolve().parents[1]
+    shown = {
+        str(program.parent.parent): "/opt/cella", str(package): "/opt/package",
+        str(pathlib.Path(autogen_core.__file__).resolve().parents[1]): "/opt/packages",
+    }
+    mounts = [{"Type": "bind", "Source": at, "Target": to, "ReadOnly": True} for at, to in shown.items()]
+    mounts.append({"Type": "bind", "Source": engine.host.removeprefix("unix://"), "Target": "/var/run/docker.sock"})
+    mounts.append({"Type": "bind", "Source": str(coding), "Target": "/app/coding"})
+    settings = ["PYTHONPATH=/opt/package:/opt/packages", f"CELLA_BIN=/opt/cella/{program.parent.name}/cella"]
+    code = IN_A_CONTAINER.format(bind_dir=str(coding))
+    with default_images(engine, "python:3-slim"):
+        command = ["/usr/bin/env", "-C", "/app", *settings, "/usr/bin/python3", "-W", "ignore", "-c", code]
+        outer = engine.make(command, {"someone": "else"}, Mounts=mounts)
+        try:
+            assert wait_until(lambda: not engine.inspect(outer)["State"]["Running"], 60), engine.logs(outer)
+            assert "exit_code=0, output='Hello, World!\\n'" in engine.logs(outer), engine.logs(outer)
+        finally:
+            engine.remove(outer)
+    assert (coding / "made").read_text() == "inside"
+    assert wait_until(lambda: not engine.containers()), engine.containers()
