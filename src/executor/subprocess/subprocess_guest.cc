@@ -102,7 +102,23 @@ async::Task<Status> SubprocessGuest::Choose(run::StopToken stop) {
       co_await ChooseKernel(context_, host_.local, host_.kernels, policy, python_.bins, scratch_.path() + "/scratch");
   if (!choice) co_return std::unexpected(std::move(choice.error()));
   choice_ = std::move(*choice);
+  if (python_.fresh) {
+    kind_ = KernelKind{.base = python_.base,
+                       .version = python_.version,
+                       .sites = python_.sites,
+                       .named = {policy.env.begin(), policy.env.end()},
+                       .inherit_env = policy.inherit_env,
+                       .lease = python_.lease};
+    zygote_env_ = choice_.command.env;
+  }
   co_return Status{};
+}
+
+async::Task<std::optional<confine::InitProcess>> SubprocessGuest::TakeCopy() {
+  if (!kind_) co_return std::nullopt;
+  if (host_.ahead) co_await host_.zygotes.Prepare(*kind_, zygote_env_, python_.venv);
+  auto copy = co_await host_.zygotes.Take(*kind_);
+  co_return copy;
 }
 
 async::Task<Result<bool>> SubprocessGuest::AddKernelTo(const Error& failure, run::StopToken stop) {
@@ -155,7 +171,8 @@ async::Task<Status> SubprocessGuest::EnsurePlace() {
   if (policy.jail) {
     place = co_await OpenJail(context_, spec_, choice_.plan, &limits_);
   } else {
-    place = co_await OpenTree(context_, limits_);
+    auto root = co_await TakeCopy();
+    place = co_await OpenTree(context_, limits_, std::move(root));
   }
   if (!place) co_return std::unexpected(std::move(place.error()));
   place_ = std::move(*place);
@@ -171,7 +188,8 @@ async::Task<Status> SubprocessGuest::EnsurePlace() {
   }
   isolation_.executor = "subprocess";
   isolation_.start =
-      choice_.python.empty() ? fmt::format("exec: kernel '{}'", choice_.command.name) : "exec: " + python_.description;
+      fmt::format("{}: {}", place_->forks ? "fork" : "exec",
+                  choice_.python.empty() ? fmt::format("kernel '{}'", choice_.command.name) : python_.description);
   co_return Status{};
 }
 
