@@ -433,6 +433,14 @@ publish("stream", {"name": "stdout", "text": "mine"}, parent)
     assert (result["status"], result["stdout"], result["stderr"]) == ("ok", "mine", "")
 
 
+def test_replayed_messages_end_no_run_and_belong_to_none(hostile):
+    record = "global sent; sent = message('execute_reply', {'status': 'ok'}, parent), message('stream', {'name': 'stdout', 'text': 'old'}, parent)\n"
+    assert hostile.run(record + DONE)["status"] == "ok"
+    replay = "for _ in range(100): shell.send_multipart([identity, *sent[0]]); iopub.send_multipart([b'topic', *sent[1]])\n"
+    result = hostile.run(replay + 'time.sleep(0.2)\npublish("stream", {"name": "stdout", "text": "new"}, parent)\n' + DONE * 2)
+    assert (result["status"], result["stdout"]) == ("ok", "new")
+
+
 def test_bad_contents_are_left_out_and_said(hostile):
     result = hostile.run(
         """

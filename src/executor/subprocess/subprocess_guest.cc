@@ -203,6 +203,19 @@ async::Task<Result<std::unique_ptr<KernelProcess>>> SubprocessGuest::StartKernel
   co_return kernel;
 }
 
+// Between the choice of free ports and the kernel's start another process may take one. The kernel then ends.
+async::Task<Result<std::unique_ptr<KernelProcess>>> SubprocessGuest::StartWithPorts(run::StopToken stop) {
+  constexpr int kAttempts = 3;
+  for (int attempt = 1;; ++attempt) {
+    auto kernel = co_await StartKernel(true, stop);
+    const bool taken = !kernel && kernel.error().message.find("ddress already in use") != std::string::npos;
+    if (!taken || attempt == kAttempts) co_return kernel;
+    co_await EndKernel();
+    auto placed = co_await EnsurePlace();
+    if (!placed) co_return std::unexpected(std::move(placed.error()));
+  }
+}
+
 async::Task<Status> SubprocessGuest::EnsureKernel(run::StopToken stop) {
   if (kernel_ && !kernel_->ended()) {
     // It may have ended since the last run: its report is there then.
@@ -213,7 +226,7 @@ async::Task<Status> SubprocessGuest::EnsureKernel(run::StopToken stop) {
   auto placed = co_await EnsurePlace();
   if (!placed) co_return placed;
   bool tcp = host_.tcp_kernels.contains(spec_.policy.kernel);
-  auto kernel = co_await StartKernel(tcp, stop);
+  auto kernel = tcp ? co_await StartWithPorts(stop) : co_await StartKernel(false, stop);
   if (!kernel) {
     auto added = co_await AddKernelTo(kernel.error(), stop);
     if (!added) co_return std::unexpected(std::move(added.error()));
@@ -232,10 +245,12 @@ async::Task<Status> SubprocessGuest::EnsureKernel(run::StopToken stop) {
     co_await EndKernel();
     placed = co_await EnsurePlace();
     if (!placed) co_return placed;
-    auto again = co_await StartKernel(true, stop);
+    auto again = co_await StartWithPorts(stop);
     if (again) {
       host_.tcp_kernels.insert(spec_.policy.kernel);
       kernel = std::move(again);
+    } else if (again.error().message != kernel.error().message) {
+      kernel = Err(kernel.error().code, "{}; started with ports: {}", kernel.error().message, again.error().message);
     }
   }
   if (!kernel) co_return std::unexpected(std::move(kernel.error()));

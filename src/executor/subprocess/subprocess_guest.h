@@ -77,6 +77,7 @@ class SubprocessGuest : public run::Guest,
   async::Task<Status> EnsurePlace();
   async::Task<Status> EnsureKernel(run::StopToken stop);
   async::Task<Result<std::unique_ptr<KernelProcess>>> StartKernel(bool tcp, run::StopToken stop);
+  async::Task<Result<std::unique_ptr<KernelProcess>>> StartWithPorts(run::StopToken stop);
   async::Task<void> EndKernel();
   async::Task<Status> Prepare();
   std::string CallSocketPath() const;
@@ -102,10 +103,10 @@ class SubprocessGuest : public run::Guest,
   Isolation isolation_;
   SessionPython python_;  // of a session without a kernelspec
   KernelChoice choice_;
-  std::unique_ptr<KernelPlace> place_;
   // Of a session whose kernel can be forked; and the environment variables of its zygote.
   std::optional<KernelKind> kind_;
   std::vector<std::string> zygote_env_;
+  std::unique_ptr<KernelPlace> place_;
   std::unique_ptr<KernelProcess> kernel_;
   bool takes_packages_ = false;    // an IPython kernel whose session may have packages
   std::string packages_;           // where the kernel finds them; empty: nowhere, or among its own
