@@ -47,6 +47,8 @@ def capabilities_of(
         isolated_network = isolation.get("network") == "none"
     if isolated_network:
         words.add("network_isolation")
+    if "deps" in words:
+        words |= {"deps_install", "deps_uninstall"}
     return frozenset({*words, "timeout"})
 
 
