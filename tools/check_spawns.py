@@ -15,6 +15,8 @@ ALLOWED = {
     # C++
     "src/os/process.cc": "the one way to start a program; its callers are listed too",
     "src/confine/launcher.cc": "cella-launch",
+    "src/executor/subprocess/kernel_zygote.cc": "the interpreter of kernels without a jail, as zygote",
+    "src/launcher/sibling.h": "copies of zygotes and of checkpoints",
     "src/confine/ask_program.cc": "cella-launch, for one question",
     "src/doctor/proof.cc": "cella itself",
     "src/doctor/child.cc": "a fork that tries system calls and executes nothing",

@@ -152,6 +152,22 @@ Failure KeepOnly(InitFds* fds) {
 
 }  // namespace
 
+JailSpec* ReceiveSpec(int control, int* fds, BuildFds* build) {
+  Request request = {};
+  int count = 0;
+  if (ReceiveRequest(control, &request, fds, &count) != 1 || request.kind != RequestKind::kBuild || count < 1) {
+    return nullptr;
+  }
+  size_t size = 0;
+  auto* spec = static_cast<JailSpec*>(MapBlock(fds[0], sizeof(JailSpec), &size));
+  if (spec == nullptr || spec->magic != kSpecMagic || spec->size != size) return nullptr;
+  if (spec->mount_count > kMaxMounts || spec->link_count > kMaxLinks || spec->file_count > kMaxFiles) return nullptr;
+  if (count != 1 + static_cast<int>(spec->cgroup_v1_count + spec->cgroup_v2)) return nullptr;
+  if (spec->cgroup_v1_count > 0) build->cgroup_v1 = fds + 1;
+  if (spec->cgroup_v2 != 0) build->cgroup_v2 = fds[1 + spec->cgroup_v1_count];
+  return spec;
+}
+
 unsigned long NamespaceFlags(const JailSpec& spec) {
   unsigned long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
   if (!(spec.flags & kHostNetwork)) flags |= CLONE_NEWNET;
@@ -208,8 +224,9 @@ Failure HandOverSources(const JailSpec& spec, int control) {
   return SendReport(control, report, fds, static_cast<int>(spec.mount_count)) ? kOk : Fail(Stage::kOpenSource);
 }
 
-void RunUnconfined(const JailSpec& spec, const BuildFds& fds, int control) {
+void RunUnconfined(const JailSpec& spec, const BuildFds& fds, int control, const Interpreter* interpreter) {
   InitFds kept = {control, -1, open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)};
+  kept.interpreter = interpreter;
   Failure failure = JoinCgroups(spec, fds);
   if (!failure && spec.cgroup_v2 != 0) failure = JoinCgroupV2(fds.cgroup_v2);
   // Orphans of the guest become our children instead of the system's, so that none escapes by a double fork.

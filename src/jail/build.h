@@ -3,6 +3,7 @@
 
 #include "jail/failure.h"
 #include "jail/spec.h"
+#include "jail/steps.h"
 
 namespace cella::jail {
 
@@ -14,6 +15,10 @@ struct BuildFds {
   uint32_t mount_count = 0;
   const char* stage = nullptr;  // where AttachGiven has put those that must wait
 };
+
+// A launcher's one request: its spec, and the descriptors that came with it (`fds`, kMaxMessageFds). Null: it makes no
+// sense.
+JailSpec* ReceiveSpec(int control, int* fds, BuildFds* build);
 
 enum class Parent { kUs, kOurs };
 
@@ -27,7 +32,9 @@ Failure BuildJail(const JailSpec& spec, const BuildFds& fds, int control, int* i
 // No jail: opens the sources of the spec's mounts with the caller's rights, and reports them.
 Failure HandOverSources(const JailSpec& spec, int control);
 
-// The `local` executor: no jail. Becomes the root of the guest's process tree and serves requests until the end.
-[[noreturn]] void RunUnconfined(const JailSpec& spec, const BuildFds& fds, int control);
+// The `local` executor: no jail. Becomes the root of the guest's process tree and serves requests until the end. With
+// an interpreter, whose copy this process is, its programs can be forks of it.
+[[noreturn]] void RunUnconfined(const JailSpec& spec, const BuildFds& fds, int control,
+                                const Interpreter* interpreter = nullptr);
 
 }  // namespace cella::jail

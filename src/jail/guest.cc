@@ -113,7 +113,7 @@ Failure Execute(const ExecSpec& exec, char* const* argv, char* const* envp) {
 Failure LimitCoreDumps() { return SetLimit(RLIMIT_CORE, 1, 1, "core"); }
 
 Failure EnterGuest(const ExecSpec& exec, char* const* argv, char* const* envp, const GuestFds& fds, int ruleset,
-                   int status) {
+                   int status, const Interpreter* interpreter) {
   // A new session: no controlling terminal to inject input into, and a process group of its own.
   if (setsid() < 0) return Fail(Stage::kDescriptors, "session");
   JAIL_TRY(SetDescriptors(fds, ruleset, status));
@@ -125,6 +125,12 @@ Failure EnterGuest(const ExecSpec& exec, char* const* argv, char* const* envp, c
   const char* cwd = At(&exec, exec.cwd);
   if (chdir(cwd) < 0) return Fail(Stage::kWorkingDirectory, cwd);
   const unsigned first_closed = fds.session >= 0 ? kSessionFd + 1 : 3;
+  if (interpreter != nullptr) {
+    // The end of `status` tells init that the program begins, as an exec does.
+    if (sys::CloseRange(first_closed, ~0u, 0) < 0) return Fail(Stage::kDescriptors);
+    interpreter->after_fork_child();
+    _exit(interpreter->become(argv, envp));
+  }
   if (sys::CloseRange(first_closed, ~0u, CLOSE_RANGE_CLOEXEC) < 0) return Fail(Stage::kDescriptors);
   return Execute(exec, argv, envp);
 }

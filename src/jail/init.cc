@@ -238,15 +238,18 @@ class Init {
     // Out of memory, the kernel must choose the guest and not init: the child inherits the raised score. It cannot
     // write its own, since it stays undumpable (and unreadable for other processes of the guest) until exec.
     SetOomScore("500");
+    const Interpreter* interpreter = fds_.interpreter;
+    if (interpreter != nullptr) interpreter->before_fork();
     pid_t pid = fork();
     if (pid == 0) {
-      Failure failure = EnterGuest(exec.spec(), exec.argv(), exec.envp(), fds, fds_.ruleset, status[1]);
+      Failure failure = EnterGuest(exec.spec(), exec.argv(), exec.envp(), fds, fds_.ruleset, status[1], interpreter);
       ChildFailure message = {failure.stage, failure.error, {}};
       if (failure.detail != nullptr) strncpy(message.detail, failure.detail, sizeof message.detail - 1);
       (void)!write(status[1], &message, sizeof message);
       _exit(127);
     }
     int saved = errno;
+    if (interpreter != nullptr) interpreter->after_fork_parent();
     SetOomScore("0");
     close(status[1]);
     ChildFailure message = {};

@@ -71,9 +71,18 @@ struct GuestFds {
   const int* stdio;
   int session = -1;  // becomes kSessionFd; -1: the program has none
 };
-// The last steps of a child of init; returns only on failure.
+// Of an init that is a copy of an interpreter (launcher/fork_tree.cc), whose programs are forks of it. The first three
+// go around a fork, as Python wants it; `become` is the program, and its result the exit code.
+struct Interpreter {
+  void (*before_fork)();
+  void (*after_fork_parent)();
+  void (*after_fork_child)();
+  int (*become)(char* const* argv, char* const* envp);
+};
+// The last steps of a child of init; returns only on failure. With an interpreter nothing is executed: the child
+// becomes its program, and ends with it.
 Failure EnterGuest(const ExecSpec& exec, char* const* argv, char* const* envp, const GuestFds& fds, int ruleset,
-                   int status);
+                   int status, const Interpreter* interpreter);
 
 // init.cc
 struct InitFds {
@@ -84,6 +93,7 @@ struct InitFds {
   // own: the namespaces in the order of ForkFd, then the ruleset if there is one.
   int entry[kEntryCount] = {};
   int entry_count = 0;
+  const Interpreter* interpreter = nullptr;  // whose copy it is; null: of none
 };
 [[noreturn]] void RunInit(const JailSpec& spec, const InitFds& fds);
 

@@ -18,6 +18,7 @@
 #include "jail/kernel_file.h"
 #include "jail/messages.h"
 #include "jail/sys.h"
+#include "launcher/sibling.h"
 
 using namespace cella::jail;
 
@@ -338,17 +339,7 @@ __attribute__((visibility("default"))) int cella_checkpoint_fork(int* pidfd, int
   sigset_t all, before;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &before);
-  // As fork does it: libc remembers the thread's number.
-  int* tid = nullptr;
-  unsigned long flags = CLONE_PARENT | CLONE_PIDFD | SIGCHLD;
-  if (prctl(PR_GET_TID_ADDRESS, &tid, 0, 0, 0) == 0 && tid != nullptr) {
-    flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
-  }
-#if defined(__x86_64__)
-  long pid = syscall(SYS_clone, flags, nullptr, pidfd, tid, nullptr);
-#else
-  long pid = syscall(SYS_clone, flags, nullptr, pidfd, nullptr, tid);
-#endif
+  long pid = CloneSibling(pidfd);
   if (pid == 0) {
     // Out of the group that is killed with a run, and no choice of the kernel's when memory runs out. Only then is the
     // copy worth anything, so the original waits for it.

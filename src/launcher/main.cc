@@ -21,19 +21,6 @@ bool IsSocket(int fd) {
   return fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode);
 }
 
-JailSpec* ReceiveSpec(int control, int* fds, int* count) {
-  Request request = {};
-  if (ReceiveRequest(control, &request, fds, count) != 1 || request.kind != RequestKind::kBuild || *count < 1) {
-    return nullptr;
-  }
-  size_t size = 0;
-  auto* spec = static_cast<JailSpec*>(MapBlock(fds[0], sizeof(JailSpec), &size));
-  if (spec == nullptr || spec->magic != kSpecMagic || spec->size != size) return nullptr;
-  if (spec->mount_count > kMaxMounts || spec->link_count > kMaxLinks || spec->file_count > kMaxFiles) return nullptr;
-  if (*count != 1 + static_cast<int>(spec->cgroup_v1_count + spec->cgroup_v2)) return nullptr;
-  return spec;
-}
-
 }  // namespace
 
 int main() {
@@ -51,15 +38,12 @@ int main() {
   // The supervisor's death ends us, and init as well; init also sees its control socket close.
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   int fds[kMaxMessageFds];
-  int count = 0;
-  JailSpec* spec = ReceiveSpec(kControlFd, fds, &count);
+  BuildFds cgroups;
+  JailSpec* spec = ReceiveSpec(kControlFd, fds, &cgroups);
   if (spec == nullptr) {
     SendFailure(kControlFd, {Stage::kRequest, EPROTO, "build"});
     return 1;
   }
-  BuildFds cgroups;
-  if (spec->cgroup_v1_count > 0) cgroups.cgroup_v1 = fds + 1;
-  if (spec->cgroup_v2 != 0) cgroups.cgroup_v2 = fds[1 + spec->cgroup_v1_count];
   if (spec->flags & kUnconfined) {
     // As init of nothing it must outlive its supervisor for a moment: to end the guest's tree.
     prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);

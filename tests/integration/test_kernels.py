@@ -286,6 +286,12 @@ def test_other_clients_use_the_connection_file(session, jailed, python):
     attached = subprocess.run([python, "-c", ATTACH, place], capture_output=True, text=True, timeout=60)
     assert attached.stdout == "42\n", attached.stderr
     assert session.run("shared")["value"] == "1"
+    console = subprocess.run(
+        [python, "-m", "jupyter_console", "--existing", place, "--simple-prompt"], input="shared + 5\nshared = 7\n",
+        capture_output=True, text=True, timeout=60, check=True,
+    )
+    assert "]: 6\n" in console.stdout
+    assert session.run("shared")["value"] == "7"
     session.run("import os; os.kill(os.getpid(), 9)")
     assert not os.path.exists(place)
     again = session.run("1")["isolation"]["connection_file"]
@@ -442,6 +448,14 @@ publish("stream", {"name": "stdout", "text": "mine"}, parent)
     assert (result["status"], result["stdout"], result["stderr"]) == ("ok", "mine", "")
 
 
+def test_replayed_messages_end_no_run_and_belong_to_none(hostile):
+    record = "global sent; sent = message('execute_reply', {'status': 'ok'}, parent), message('stream', {'name': 'stdout', 'text': 'old'}, parent)\n"
+    assert hostile.run(record + DONE)["status"] == "ok"
+    replay = "for _ in range(100): shell.send_multipart([identity, *sent[0]]); iopub.send_multipart([b'topic', *sent[1]])\n"
+    result = hostile.run(replay + 'time.sleep(0.2)\npublish("stream", {"name": "stdout", "text": "new"}, parent)\n' + DONE * 2)
+    assert (result["status"], result["stdout"]) == ("ok", "new")
+
+
 def test_bad_contents_are_left_out_and_said(hostile):
     result = hostile.run(
         """
@@ -566,6 +580,18 @@ def test_taskweavers_setting_chooses_the_kernel(cella, environment, taskweaver, 
     result = json.loads(ended.stdout)
     assert (result["isolation"]["executor"], result["value"]) == ("subprocess", "42")
     assert b"secret" not in ended.stdout + ended.stderr
+
+
+def test_option_wins_over_variable_and_variable_over_file_and_counts_beside_one(cella, environment, taskweaver, python):
+    def executor(mode, *flags, config=True):
+        more = ["--config", taskweaver(**{"execution_service.kernel_mode": "Container"})] if config else []
+        env = {**environment, "EXECUTION_SERVICE_KERNEL_MODE": mode}
+        ended = cella("run", *more, *flags, "--python", python, "--json", "-c", "1", env=env)
+        return json.loads(ended.stdout)["isolation"]["executor"]
+
+    assert executor("SubProcess") == "subprocess"
+    assert executor("SubProcess", "--executor", "local") == "local"
+    assert executor("SubProcess", config=False) == "sandbox"
 
 
 def test_modes_that_taskweaver_has_not_are_refused_by_name(cella, environment, taskweaver):

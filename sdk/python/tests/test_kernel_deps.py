@@ -30,7 +30,10 @@ def missing(result):
 
 def test_package_from_outside_is_in_this_session_alone_after_crash_and_reset(kernel, wait):
     session, other = kernel(), kernel()
-    assert session.supports("deps")
+    # With the words of py-code-mode too.
+    words = ("deps", "deps_install", "deps_uninstall", "process_isolation", "reset")
+    assert all(session.supports(word) for word in words)
+    assert not session.supports("network_filtering")
     assert missing(wait(session.run("import cowsay")))
     assert "cowsay" in wait(session.deps.add("cowsay")).added
     assert wait(session.run("import cowsay; cowsay.__name__")).value == "'cowsay'"

@@ -78,7 +78,9 @@ async::Task<void> KernelExecution::TakeOutput(run::Output& out, int at_most) {
     if (!message) break;
     if (message->parent_id == probe_ && !probe_.empty() && message->type == "status") {
       // iopub keeps its order: what has not come before this never will.
-      if (message->content.find("\"idle\"") != std::string::npos && !idle_) idle_lost_ = true;
+      if (message->content.find("\"idle\"") == std::string::npos) continue;
+      idle_lost_ = idle_lost_ || !idle_;
+      probed_ = true;
       continue;
     }
     if (message->parent_id != request_) continue;
@@ -107,6 +109,7 @@ async::Task<void> KernelExecution::TakeOutput(run::Output& out, int at_most) {
       if (error->error.name == "SystemExit") continue;
       error_ = error->error;
     }
+    showed_ = showed_ || !std::holds_alternative<OutputEvent>(*event);
     out.Push(std::move(*event));
   }
   if (const uint64_t dropped = kernel_.client().TakeDropped(); dropped > 0) {
@@ -187,11 +190,22 @@ async::Task<void> KernelExecution::AnswerFromFile() {
 
 void KernelExecution::Answer(run::HostReply reply) { AnswerInput(std::move(reply.value)); }
 
-// The reply came and no idle status: its loss must be told from its delay.
-void KernelExecution::ProbeForIdle() {
-  if (!reply_ || idle_ || !probe_.empty() || async::Clock::now() < probe_at_) return;
-  probe_at_ = async::TimePoint::max();
-  if (auto asked = kernel_.client().Ask(Channel::kShell, "kernel_info_request", "{}")) probe_ = std::move(*asked);
+// Deno's kernel sends the value from another task than the idle status: one in ten comes after it, but before the
+// answer to a later request.
+bool KernelExecution::MayOweValue() const {
+  return !showed_ && reply_ && !reply_->error && kernel_.info().implementation != "ipython";
+}
+
+// The reply came and no idle status: its loss must be told from its delay. Or the value may still come.
+void KernelExecution::Probe() {
+  if (!reply_ || (idle_ && !MayOweValue()) || probed_) return;
+  const async::TimePoint now = async::Clock::now();
+  if (probe_.empty() && (idle_ || now >= probe_at_)) {
+    probe_at_ = idle_ ? now + kIdlePatience : async::TimePoint::max();
+    if (auto asked = kernel_.client().Ask(Channel::kShell, "kernel_info_request", "{}")) probe_ = std::move(*asked);
+  } else if (!probe_.empty() && idle_ && now >= probe_at_) {
+    probed_ = true;
+  }
 }
 
 // The kernel has ended, and what it sent before has been handed on.
@@ -207,7 +221,7 @@ async::Task<run::Progress> KernelExecution::Advance(async::TimePoint until, run:
   co_await TakeOutput(out, kMessagesPerTurn);
   co_await TakeQuestion(out);
   co_await TakeReply(out);
-  ProbeForIdle();
+  Probe();
   if (IsDone()) co_return run::Progress::kAnswered;
   if (HasEnded()) co_return run::Progress::kGone;
   if (more_) {

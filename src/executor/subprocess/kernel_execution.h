@@ -42,13 +42,14 @@ class KernelExecution : public run::Execution {
   async::Task<void> TakeOutput(run::Output& out, int at_most);
   async::Task<void> TakeReply(run::Output& out);
   async::Task<void> TakeQuestion(run::Output& out);
-  void ProbeForIdle();
+  void Probe();
   void Note(run::Output& out, std::string text);
   void AnswerInput(std::optional<std::string> line);
   std::optional<std::string> NextLine();
   async::Task<void> AnswerFromFile();
   bool HasEnded();
-  bool IsDone() const { return reply_ && (idle_ || idle_lost_); }
+  bool MayOweValue() const;
+  bool IsDone() const { return reply_ && (idle_ || probed_) && (probed_ || !MayOweValue()); }
 
   async::Loop& loop_;
   KernelProcess& kernel_;
@@ -69,8 +70,10 @@ class KernelExecution : public run::Execution {
   std::optional<RunError> error_;  // as iopub reported it
   bool started_ = false, started_told_ = false;
   bool idle_ = false;
+  bool showed_ = false;     // a value, a display or an error
   bool idle_lost_ = false;  // the idle of a later request came first
   std::string probe_;       // the later request
+  bool probed_ = false;     // its idle has come, or does not come
   async::TimePoint probe_at_ = async::TimePoint::max();
   async::TimePoint ended_by_ = async::TimePoint::max();
   bool clears_next_ = false;  // the next output withdraws the displays before it

@@ -42,24 +42,49 @@ Status WriteConnectionFile(const KernelPlace& place, const KernelDirectory& dire
   return os::WriteAll(file.get(), content);
 }
 
+namespace {
+
+// As confine::Launcher, by a copy of a zygote.
+Result<confine::Jail> BuildTree(confine::InitProcess root, confine::JailSpecBuilder& builder,
+                                const os::Cgroup& cgroup) {
+  builder.spec().cgroup_v1_count = static_cast<uint32_t>(cgroup.v1_tasks().size());
+  builder.spec().cgroup_v2 = cgroup.v2_dir() >= 0 ? 1 : 0;
+  TRY(UniqueFd spec, builder.Finish());
+  std::vector<int> fds = {spec.get()};
+  for (const UniqueFd& tasks : cgroup.v1_tasks()) fds.push_back(tasks.get());
+  if (cgroup.v2_dir() >= 0) fds.push_back(cgroup.v2_dir());
+  jail::Request request = {};
+  request.kind = jail::RequestKind::kBuild;
+  TRY_VOID(root.Send(request, fds));
+  return confine::Jail(std::move(root), false);
+}
+
+}  // namespace
+
 async::Task<Result<std::unique_ptr<KernelPlace>>> OpenTree(confine::LaunchContext& context,
-                                                           const confine::LimitPlan& limits) {
+                                                           const confine::LimitPlan& limits,
+                                                           std::optional<confine::InitProcess> root) {
+  const bool forks = root.has_value();
   confine::JailSpecBuilder builder;
   builder.spec().flags = jail::kUnconfined;
   builder.spec().watch = limits.watch;
   CO_TRY(os::Cgroup cgroup, context.MakeCgroup(limits.cgroup));
-  CO_TRY(confine::Launcher launcher, context.TakeLauncher());
-  CO_TRY(confine::Jail jail, std::move(launcher).BuildJail(builder, cgroup));
-  auto ready = co_await jail.WaitReady();
+  Result<confine::Jail> jail = root ? BuildTree(std::move(*root), builder, cgroup) : [&]() -> Result<confine::Jail> {
+    TRY(confine::Launcher launcher, context.TakeLauncher());
+    return std::move(launcher).BuildJail(builder, cgroup);
+  }();
+  if (!jail) co_return std::unexpected(std::move(jail.error()));
+  auto ready = co_await jail->WaitReady();
   if (!ready) co_return std::unexpected(std::move(ready.error()));
   cgroup.CloseJoinFds();
   os::CgroupMeter meter = cgroup.OpenMeter();
   co_return std::make_unique<KernelPlace>(KernelPlace{.cgroup = std::move(cgroup),
-                                                      .jail = std::move(jail),
+                                                      .jail = std::move(*jail),
                                                       .meter = std::move(meter),
                                                       .workspace = std::nullopt,
                                                       .temporary = std::nullopt,
-                                                      .isolation = {}});
+                                                      .isolation = {},
+                                                      .forks = forks});
 }
 
 async::Task<Result<std::unique_ptr<KernelPlace>>> OpenJail(confine::LaunchContext& context, const run::GuestSpec& guest,

@@ -21,6 +21,7 @@ struct KernelPlace {
   std::optional<os::Directory> workspace;
   std::optional<os::Directory> temporary;  // its /tmp
   Isolation isolation;
+  bool forks = false;  // its root is a copy of a zygote, of which kernels are forks
 
   bool is_jail() const { return workspace.has_value(); }
 };
@@ -37,8 +38,10 @@ Result<KernelDirectory> MakeKernelDirectory(const KernelPlace& place, const std:
 Status WriteConnectionFile(const KernelPlace& place, const KernelDirectory& directory, std::string_view content);
 inline constexpr const char* kConnectionFile = "kernel.json";
 
+// `root`: a copy of a zygote that becomes the root of the tree; nothing: the launcher does.
 async::Task<Result<std::unique_ptr<KernelPlace>>> OpenTree(confine::LaunchContext& context,
-                                                           const confine::LimitPlan& limits);
+                                                           const confine::LimitPlan& limits,
+                                                           std::optional<confine::InitProcess> root);
 
 // A jail that shows what `plan` needs, and the runners' folder if processes of the kernel call the host. Fills in what
 // the limits are enforced by.

@@ -208,6 +208,7 @@ async::Task<Result<SessionPython>> ChooseSessionPython(confine::LaunchContext& c
   use.venv = directory;
   use.python.clear();
   use.base = base->executable;
+  use.version = base->version;
   use.sites = std::move(sources->sites);
   use.bins = std::move(sources->bins);
   use.fresh = true;

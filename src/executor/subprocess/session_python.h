@@ -20,6 +20,7 @@ struct SessionPython {
   // Of a fresh or a finished one: the base interpreter, and where the packages are. Else both are empty.
   std::string base;
   std::vector<std::string> sites;
+  std::string version;          // of the base; of a fresh one alone
   bool fresh = false;           // of a few files that belong to this session alone
   std::shared_ptr<void> lease;  // on the environment
 };

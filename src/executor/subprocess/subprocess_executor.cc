@@ -12,8 +12,9 @@ SubprocessExecutor::SubprocessExecutor(confine::LaunchContext context, LocalHost
       local_(std::move(local)),
       kernels_(std::move(kernels)),
       environments_(environments),
+      zygotes_(context_, local_.tmpdir),
       pool_(context_.loop, ahead,
-            [this](run::GuestSpec spec, run::StopToken stop) { return Make(std::move(spec), stop); }) {
+            [this](run::GuestSpec spec, run::StopToken stop) { return Make(std::move(spec), MadeFor::kPool, stop); }) {
   LocalScratch::Sweep(local_.tmpdir);
 }
 
@@ -32,19 +33,23 @@ async::Task<Result<std::unique_ptr<run::Guest>>> SubprocessExecutor::Open(run::G
     ready->Adopt(std::move(spec));
     co_return std::unique_ptr<run::Guest>(std::move(ready));
   }
-  auto made = co_await Make(std::move(spec), stop);
+  auto made = co_await Make(std::move(spec), MadeFor::kClient, stop);
   if (!made) co_return std::unexpected(std::move(made.error()));
   co_return std::unique_ptr<run::Guest>(std::move(*made));
 }
 
-async::Task<Result<std::unique_ptr<SubprocessGuest>>> SubprocessExecutor::Make(run::GuestSpec spec,
+async::Task<Result<std::unique_ptr<SubprocessGuest>>> SubprocessExecutor::Make(run::GuestSpec spec, MadeFor whom,
                                                                                run::StopToken stop) {
   CO_TRY(LocalScratch scratch, LocalScratch::Create(local_.tmpdir));
-  const SubprocessGuest::Host host{context_, local_, kernels_, environments_, tcp_kernels_};
+  const SubprocessGuest::Host host{
+      context_, local_, kernels_, environments_, tcp_kernels_, zygotes_, whom == MadeFor::kPool};
   auto guest = co_await SubprocessGuest::Open(host, std::move(scratch), std::move(spec), stop);
   co_return guest;
 }
 
-async::Task<void> SubprocessExecutor::Close() { return pool_.Close(); }
+async::Task<void> SubprocessExecutor::Close() {
+  co_await pool_.Close();
+  co_await zygotes_.Close();
+}
 
 }  // namespace cella::executor

@@ -7,6 +7,7 @@
 #include "executor/local/local_executor.h"
 #include "executor/subprocess/kernel_environments.h"
 #include "executor/subprocess/kernel_pool.h"
+#include "executor/subprocess/kernel_zygote.h"
 #include "jupyter/kernelspec.h"
 
 namespace cella::executor {
@@ -19,17 +20,19 @@ class SubprocessExecutor : public run::Executor {
 
   async::Task<Result<std::unique_ptr<run::Guest>>> Open(run::GuestSpec spec, const RunSpec* only,
                                                         run::StopToken stop) override;
-  run::Readiness readiness() const override { return {.zygotes = 0, .jails = 0, .parked = pool_.size()}; }
+  run::Readiness readiness() const override { return {.zygotes = zygotes_.size(), .jails = 0, .parked = pool_.size()}; }
   async::Task<void> Close() override;
 
  private:
-  async::Task<Result<std::unique_ptr<SubprocessGuest>>> Make(run::GuestSpec spec, run::StopToken stop);
+  enum class MadeFor { kClient, kPool };
+  async::Task<Result<std::unique_ptr<SubprocessGuest>>> Make(run::GuestSpec spec, MadeFor whom, run::StopToken stop);
 
   confine::LaunchContext context_;
   LocalHost local_;
   jupyter::KernelHost kernels_;
   KernelEnvironments* environments_;  // null: none are built
   std::set<std::string> tcp_kernels_;
+  KernelZygotes zygotes_;
   KernelPool pool_;
 };
 

@@ -102,7 +102,23 @@ async::Task<Status> SubprocessGuest::Choose(run::StopToken stop) {
       co_await ChooseKernel(context_, host_.local, host_.kernels, policy, python_.bins, scratch_.path() + "/scratch");
   if (!choice) co_return std::unexpected(std::move(choice.error()));
   choice_ = std::move(*choice);
+  if (python_.fresh) {
+    kind_ = KernelKind{.base = python_.base,
+                       .version = python_.version,
+                       .sites = python_.sites,
+                       .named = {policy.env.begin(), policy.env.end()},
+                       .inherit_env = policy.inherit_env,
+                       .lease = python_.lease};
+    zygote_env_ = choice_.command.env;
+  }
   co_return Status{};
+}
+
+async::Task<std::optional<confine::InitProcess>> SubprocessGuest::TakeCopy() {
+  if (!kind_) co_return std::nullopt;
+  if (host_.ahead) co_await host_.zygotes.Prepare(*kind_, zygote_env_, python_.venv);
+  auto copy = co_await host_.zygotes.Take(*kind_);
+  co_return copy;
 }
 
 async::Task<Result<bool>> SubprocessGuest::AddKernelTo(const Error& failure, run::StopToken stop) {
@@ -155,7 +171,8 @@ async::Task<Status> SubprocessGuest::EnsurePlace() {
   if (policy.jail) {
     place = co_await OpenJail(context_, spec_, choice_.plan, &limits_);
   } else {
-    place = co_await OpenTree(context_, limits_);
+    auto root = co_await TakeCopy();
+    place = co_await OpenTree(context_, limits_, std::move(root));
   }
   if (!place) co_return std::unexpected(std::move(place.error()));
   place_ = std::move(*place);
@@ -171,7 +188,8 @@ async::Task<Status> SubprocessGuest::EnsurePlace() {
   }
   isolation_.executor = "subprocess";
   isolation_.start =
-      choice_.python.empty() ? fmt::format("exec: kernel '{}'", choice_.command.name) : "exec: " + python_.description;
+      fmt::format("{}: {}", place_->forks ? "fork" : "exec",
+                  choice_.python.empty() ? fmt::format("kernel '{}'", choice_.command.name) : python_.description);
   co_return Status{};
 }
 
@@ -185,6 +203,19 @@ async::Task<Result<std::unique_ptr<KernelProcess>>> SubprocessGuest::StartKernel
   co_return kernel;
 }
 
+// Between the choice of free ports and the kernel's start another process may take one. The kernel then ends.
+async::Task<Result<std::unique_ptr<KernelProcess>>> SubprocessGuest::StartWithPorts(run::StopToken stop) {
+  constexpr int kAttempts = 3;
+  for (int attempt = 1;; ++attempt) {
+    auto kernel = co_await StartKernel(true, stop);
+    const bool taken = !kernel && kernel.error().message.find("ddress already in use") != std::string::npos;
+    if (!taken || attempt == kAttempts) co_return kernel;
+    co_await EndKernel();
+    auto placed = co_await EnsurePlace();
+    if (!placed) co_return std::unexpected(std::move(placed.error()));
+  }
+}
+
 async::Task<Status> SubprocessGuest::EnsureKernel(run::StopToken stop) {
   if (kernel_ && !kernel_->ended()) {
     // It may have ended since the last run: its report is there then.
@@ -195,7 +226,7 @@ async::Task<Status> SubprocessGuest::EnsureKernel(run::StopToken stop) {
   auto placed = co_await EnsurePlace();
   if (!placed) co_return placed;
   bool tcp = host_.tcp_kernels.contains(spec_.policy.kernel);
-  auto kernel = co_await StartKernel(tcp, stop);
+  auto kernel = tcp ? co_await StartWithPorts(stop) : co_await StartKernel(false, stop);
   if (!kernel) {
     auto added = co_await AddKernelTo(kernel.error(), stop);
     if (!added) co_return std::unexpected(std::move(added.error()));
@@ -214,10 +245,12 @@ async::Task<Status> SubprocessGuest::EnsureKernel(run::StopToken stop) {
     co_await EndKernel();
     placed = co_await EnsurePlace();
     if (!placed) co_return placed;
-    auto again = co_await StartKernel(true, stop);
+    auto again = co_await StartWithPorts(stop);
     if (again) {
       host_.tcp_kernels.insert(spec_.policy.kernel);
       kernel = std::move(again);
+    } else if (again.error().message != kernel.error().message) {
+      kernel = Err(kernel.error().code, "{}; started with ports: {}", kernel.error().message, again.error().message);
     }
   }
   if (!kernel) co_return std::unexpected(std::move(kernel.error()));

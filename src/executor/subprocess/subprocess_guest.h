@@ -10,6 +10,7 @@
 #include "executor/local/scratch.h"
 #include "executor/subprocess/kernel_choice.h"
 #include "executor/subprocess/kernel_process.h"
+#include "executor/subprocess/kernel_zygote.h"
 #include "executor/subprocess/session_python.h"
 #include "run/executor.h"
 
@@ -28,13 +29,18 @@ class SubprocessGuest : public run::Guest,
     const jupyter::KernelHost& kernels;
     KernelEnvironments* environments;    // null: none are built
     std::set<std::string>& tcp_kernels;  // kernelspecs that started only with ports
+    KernelZygotes& zygotes;
+    bool ahead = false;  // made before a client asks: there is time to start a zygote
   };
   // Starts the kernel. What is referred to outlives the guest.
   static async::Task<Result<std::unique_ptr<SubprocessGuest>>> Open(Host host, LocalScratch scratch,
                                                                     run::GuestSpec spec, run::StopToken stop);
   // One that was made ahead: whether its kernel still waits, and for whom it is then.
   async::Task<bool> IsReady();
-  void Adopt(run::GuestSpec spec) { spec_ = std::move(spec); }
+  void Adopt(run::GuestSpec spec) {
+    spec_ = std::move(spec);
+    host_.ahead = false;
+  }
 
   const run::Traits& traits(std::string_view language) const override;
   const Isolation& isolation() const override { return isolation_; }
@@ -67,9 +73,11 @@ class SubprocessGuest : public run::Guest,
 
   async::Task<Status> Choose(run::StopToken stop);
   Status OpenWorkdir();
+  async::Task<std::optional<confine::InitProcess>> TakeCopy();
   async::Task<Status> EnsurePlace();
   async::Task<Status> EnsureKernel(run::StopToken stop);
   async::Task<Result<std::unique_ptr<KernelProcess>>> StartKernel(bool tcp, run::StopToken stop);
+  async::Task<Result<std::unique_ptr<KernelProcess>>> StartWithPorts(run::StopToken stop);
   async::Task<void> EndKernel();
   async::Task<Status> Prepare();
   std::string CallSocketPath() const;
@@ -86,7 +94,7 @@ class SubprocessGuest : public run::Guest,
   // In the environment that the policy names; false: that is not what is missing.
   async::Task<Result<bool>> AddKernelTo(const Error& failure, run::StopToken stop);
 
-  const Host host_;
+  Host host_;
   confine::LaunchContext& context_;
   LocalScratch scratch_;
   run::GuestSpec spec_;
@@ -95,6 +103,9 @@ class SubprocessGuest : public run::Guest,
   Isolation isolation_;
   SessionPython python_;  // of a session without a kernelspec
   KernelChoice choice_;
+  // Of a session whose kernel can be forked; and the environment variables of its zygote.
+  std::optional<KernelKind> kind_;
+  std::vector<std::string> zygote_env_;
   std::unique_ptr<KernelPlace> place_;
   std::unique_ptr<KernelProcess> kernel_;
   bool takes_packages_ = false;    // an IPython kernel whose session may have packages
