@@ -35,6 +35,7 @@ builtin . "$__cella_home/frames.bash"
 builtin . "$__cella_home/unwind.bash"
 builtin . "$__cella_home/assist.bash"
 builtin . "$__cella_home/rescue.bash"
+builtin . "$__cella_home/values.bash"
 builtin set -E
 __cella_own_options=$SHELLOPTS
 __cella_options=${__cella_options:-$SHELLOPTS}
@@ -111,6 +112,14 @@ __cella_report_failure() {
   fi
 }
 
+# Ends a run before its code, because a variable of this name cannot be assigned.
+__cella_refuse_value() {
+  __cella_quote "the variable '$1' cannot be assigned: it is read-only"
+  __cella_send "{\"type\":\"error\",\"name\":\"VariableError\",\"message\":$__cella_json,\"traceback\":\"\"}"
+  __cella_send "{\"type\":\"done\",\"run\":$__cella_run,\"status\":\"error\",\"exit_code\":1}"
+  __cella_run=
+}
+
 # Serves frames until one is a run, whose code and surroundings it prepares.
 __cella_await_run() {
   while :; do
@@ -135,6 +144,10 @@ __cella_await_run() {
         __cella_quote "$__cella_text"
         __cella_run=$__cella_json
         __cella_last=$__cella_run __cella_last_signals=$__cella_signals
+        if ! __cella_assign_values; then
+          __cella_refuse_value "$__cella_text"
+          builtin continue
+        fi
         __cella_input='</dev/null'
         if [[ -n ${__cella_field[stdin]+set} ]]; then
           __cella_decode "${__cella_field[stdin]}"

@@ -16,7 +16,11 @@
 namespace cella::executor {
 
 // Whether the runner of this language takes values.
-inline bool TakesValues(std::string_view language) { return language == "python" || language == "javascript"; }
+inline bool TakesValues(std::string_view language) {
+  return language == "python" || language == "javascript" || language == "bash";
+}
+// Whether its variables can only hold texts without NUL.
+inline bool TakesTexts(std::string_view language) { return language == "bash"; }
 
 struct PlacedValues {
   std::vector<runner::Value> values;
@@ -31,6 +35,11 @@ enum class PlaceInFiles { kLarge, kAll };
 // `workspace` is its path as the guest sees it. What was written before an Error stays in `placed->files`.
 async::Task<Status> PlaceValues(const std::vector<Variable>& variables, std::string workspace, PlaceInFiles which,
                                 const ValueWriter& write, PlacedValues* placed);
+
+// The same for variables that hold texts: of JSON, a text is itself, null is empty, and all else is JSON. kInvalid: a
+// value holds a NUL.
+async::Task<Status> PlaceTexts(async::BlockingPool& pool, const std::vector<Variable>& variables, std::string workspace,
+                               const ValueWriter& write, PlacedValues* placed);
 
 // Writes into a directory of this machine, on the pool. Both outlive the writer.
 ValueWriter WriterInto(async::BlockingPool& pool, const os::Directory& directory);

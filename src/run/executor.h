@@ -171,7 +171,7 @@ class Guest {
   virtual std::string LanguageOf(const RunSpec&, const Block& block) const {
     return block.language.empty() ? "python" : block.language;
   }
-  // Whether a cell of this language can get values as variables (RunSpec::variables).
+  // Whether a cell of this language (empty: the session's own) can get values as variables (RunSpec::variables).
   virtual bool takes_values(std::string_view /*language*/) const { return false; }
   // Makes the guest ready and sends it the block. A stop request that ends the run makes Begin return early, with an
   // error of the code kClosed that is not reported.

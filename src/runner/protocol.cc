@@ -110,6 +110,10 @@ std::string EncodeRun(const Cell& cell) {
   if (!cell.file.empty()) json["file"] = cell.file;
   if (cell.stdin_text) json["stdin"] = *cell.stdin_text;
   for (const Value& value : cell.variables) {
+    if (cell.texts) {
+      json[value.file.empty() ? "texts" : "text_files"][value.name] = value.file.empty() ? value.data : value.file;
+      continue;
+    }
     Json one = {{"name", value.name}, {"kind", WordOf(value.kind)}};
     one[value.file.empty() ? "data" : "file"] = value.file.empty() ? value.data : value.file;
     json["variables"].push_back(std::move(one));

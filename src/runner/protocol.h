@@ -54,6 +54,7 @@ struct Cell {
   bool input = false;                     // the caller answers input requests
   CheckpointMode checkpoint = CheckpointMode::kAuto;
   std::vector<Value> variables;
+  bool texts = false;        // the variables are texts by their names, which is what the runner of Bash reads
   std::string packages;      // where packages were added; empty: nowhere
   std::string mark;          // the token of marks in the text (executor/sandbox/marked_text.h); empty: none are wanted
   uint32_t courtesy_ms = 0;  // how long the checkpoint may wait for the next request; 0: as the runner likes

@@ -42,7 +42,7 @@ async::Task<void> Put(Hub& hub, Call& call) {
   if (kind != "text" && kind != "json" && kind != "bytes") {
     co_return co_await Refuse(call.exchange, Invalid("kind: text, json or bytes is expected").error());
   }
-  const std::string language(request.parameter("language").value_or("python"));
+  const std::string language(request.parameter("language").value_or(""));
   auto body = co_await call.exchange.ReadBody(hub.config.server.max_body);
   if (!body) co_return;
   if (value.kind != Variable::Kind::kBytes) {

@@ -203,8 +203,7 @@ async::Task<Result<run::BlockEnd>> Session::RunBlock(Run& run, run::RunDriver& d
   const Limits& limits = options_.guest.policy.limits;
   const bool first = index == 0;
   const std::string& language = run.spec_.blocks[index].language;
-  if (first && !run.spec_.variables.empty() &&
-      (run.spec_.as == RunAs::kProgram || !guest_->takes_values(language.empty() ? "python" : language))) {
+  if (first && !run.spec_.variables.empty() && (run.spec_.as == RunAs::kProgram || !guest_->takes_values(language))) {
     co_return Err(ErrorCode::kUnsupported, "variables: code of '{}' in the {} executor takes none: write a file",
                   guest_->LanguageOf(run.spec_, run.spec_.blocks[index]), guest_->isolation().executor);
   }

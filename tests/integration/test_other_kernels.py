@@ -27,6 +27,7 @@ class Kernel:
     write: str = ""  # the file made.txt
     value: str = "42"
     value_is_display: bool = False
+    given: str = ""  # true if the values of `test_values_are_variables` have arrived
 
 
 KERNELS = [
@@ -35,12 +36,14 @@ KERNELS = [
         output="console.log('out'); console.error('err')", error="throw new Error('boom')",
         endless="await new Promise(() => setInterval(() => 0, 50))", die="Deno.kill(Deno.pid, 'SIGKILL')",
         write="Deno.writeTextFileSync('made.txt', 'x')",
+        given="text === 'é\\n' && raw.length === 3 && raw[2] === 255 && rows[0].a === null && long.length === 100000",
     ),
     Kernel(
         name="xpython", need="xpython", place="XPYTHON_KERNELS", aliases=("py",), assign="x = 41", add="x + 1",
         output="import sys; print('out'); print('err', file=sys.stderr)", error="raise ValueError('boom')",
         endless="import time\nwhile True: time.sleep(0.05)", die="import os; os.kill(os.getpid(), 9)",
         write="open('made.txt', 'w').write('x')",
+        given="text == 'é\\n' and raw == b'\\x00\\x01\\xff' and rows == [{'a': None}] and len(long) == 100000",
     ),
     Kernel(
         name="ir", need="irkernel", place="IRKERNEL_KERNELS", aliases=("R",), assign="x <- 41", add="x + 1",
@@ -125,6 +128,14 @@ def test_kernel_that_dies_is_an_answer_and_a_fresh_one_follows(session, kernel):
 
 def test_files_of_the_workspace_are_reported(session, kernel):
     assert [file["path"] for file in run(session, kernel.write)["files"]] == ["made.txt"]
+
+
+def test_values_are_variables(session, kernel):
+    values = {"text": "é\n", "raw": {"$bytes": "AAH/"}, "rows": [{"a": None}], "long": "x" * 100_000}
+    given = run(session, kernel.assign, variables=values)
+    assert given["status"] == "ok" and given["files"] == [], given
+    assert answer(session, kernel.given).lower() == "true"
+    assert run(session, "", variables={"text": "new"})["status"] == "ok"
 
 
 def test_block_in_another_language_is_rejected(session, kernel):

@@ -9,7 +9,7 @@ import threading
 import pytest
 from server import client, serve, server, session  # noqa: F401 (fixtures)
 from support.cella import PYTHON
-from support.running import wait_until
+from support.running import small_disk, wait_until
 
 pytestmark = pytest.mark.as_user
 
@@ -153,6 +153,39 @@ def test_a_source_is_never_executed_on_the_host(cella, environment, open_session
     for command in (["ls"], ["show", "trap"], ["approve", "trap"]):
         assert cella("workflows", *command, "--storage", data, env=environment).exit_code == 0
     assert not trap.exists()
+
+
+FULL_DISK = """
+def attempt(work):
+    try:
+        work()
+        print("stored")
+    except HostCallError as error:
+        print(type(error).__name__, "space" in str(error), "/" in str(error).replace(".cella/index.db", ""))
+
+artifacts.save("small", "x" * 1000)
+attempt(lambda: artifacts.save("small", bytes(4 << 20)))
+count = 0
+try:
+    while True:
+        artifacts.save("f%d" % count, "y" * 50_000 + str(count))
+        count += 1
+except ArtifactError:
+    pass
+attempt(lambda: workflows.create("w", "async def run(): pass\\n" + "#" * 60_000))
+assert all(artifacts.load("f%d" % n) == "y" * 50_000 + str(n) for n in range(count)) and count > 10
+assert len(artifacts.list()) == count + 1 and workflows.list() == []
+for n in range(count):
+    artifacts.delete("f%d" % n)
+artifacts.save("after", "fine")
+print(artifacts.load("after"), len(artifacts.load("small")))
+"""
+
+
+def test_full_disk_is_a_typed_error_and_tears_nothing(run, data):
+    data.mkdir()
+    result = run.python(FULL_DISK, "--storage", data, through=small_disk(data, "2m"))
+    assert result["stdout"] == "ArtifactError True False\nWorkflowError True False\nfine 1000\n", result
 
 
 # Over HTTP

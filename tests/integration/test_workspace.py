@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from support.cella import PYTHON
-from support.running import IS_ROOT
+from support.running import IS_ROOT, small_disk
 
 pytestmark = pytest.mark.as_user
 
@@ -341,15 +341,6 @@ def test_rejects_out_that_is_not_a_directory(run, tmp_path):
     assert "file" in result["error"]["message"]
     empty = run("-c", "1", "--out", "")
     assert empty.exit_code == 2 and b"--out" in empty.stderr, empty.describe()
-
-
-def small_disk(directory, size="1m"):
-    """A command that starts its arguments with a file system of that size on `directory`: an ordinary user's in a user
-    namespace, where its own id stays what it is."""
-    script = f'mount -t tmpfs -o size={size},mode=755 none {directory} && exec "$@"'
-    if IS_ROOT:
-        return ["unshare", "-m", "/bin/sh", "-c", script, "sh"]
-    return ["unshare", "-Urm", "/bin/sh", "-c", script, "sh"]
 
 
 def test_full_disk_at_out_is_reported(run, tmp_path):

@@ -491,3 +491,43 @@ def test_small_run_is_quick(runner):
         runner.run("x=1")
         times.append(time.perf_counter() - began)
     assert sorted(times)[len(times) // 2] < 0.01
+
+
+# Values
+
+
+def test_values_are_global_variables(runner, tmp_path):
+    (tmp_path / "given").write_bytes(b"large\xff\n\n")
+    files = {"large": str(tmp_path / "given")}
+    answer = runner.run("printf '%s|' \"$a\" \"$b\" \"$large\"; f() { echo $a; }; f", texts={"a": "\u00e9\n'\"\\$(echo no)", "b": ""}, text_files=files)
+    assert answer.stdout_bytes == "\u00e9\n'\"\\$(echo no)||large".encode() + b"\xff\n\n|\xc3\xa9 '\"\\$(echo no)\n", answer.error
+    assert not (tmp_path / "given").exists()
+    assert runner.run("echo $b$large | wc -c").stdout == "7\n"
+
+
+def test_value_takes_the_place_of_whatever_had_its_name(runner):
+    runner.run("declare -i n=1; list=(a b); declare -A map=([k]=v); declare -n ref=n; declare -l low=x; export E=old")
+    texts = {"n": "1+1", "list": "x", "map": "y", "ref": "z", "low": "UP", "E": "new", "IFS": "-"}
+    answer = runner.run('echo "$n" "$list${list[1]-}" "$map" "$ref" "$low"; env | grep ^E=; x=a-b; printf "%s," $x', texts=texts)
+    assert answer.stdout == "1+1 x y z UP\nE=new\na,b,"
+    assert runner.run("x=c-d; printf '%s,' $x").stdout == "c,d,"
+
+
+def test_value_is_never_evaluated(runner, tmp_path):
+    runner.run("declare -i n; n='a[$(touch control)]'")
+    (tmp_path / "control").unlink()  # an assignment evaluates it
+    runner.run("echo $n", texts={"n": "a[$(touch by_arithmetic)]", "s": "$(touch by_expansion)"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_variable_that_is_read_only_ends_the_run_before_its_code(runner):
+    runner.run("readonly R=1")
+    for name in ("R", "UID"):
+        answer = runner.run("echo ran", texts={name: "2"}, stdin="unread")
+        assert (answer.status, answer.exit_code, answer.stdout) == ("error", 1, "") and name in answer.error["message"]
+    assert runner.run("cat; echo $R$x", texts={"x": "3"}, stdin="in\n").stdout == "in\n13\n"
+
+
+def test_value_is_there_after_a_rescue(runner):
+    assert runner.run("set -u; echo $undefined", texts={"x": "kept"}).status == "error"
+    assert runner.run("echo $x").stdout == "kept\n"

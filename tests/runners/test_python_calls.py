@@ -12,11 +12,13 @@ from python_runner import INTERPRETERS, runner, start, version_of  # noqa: F401
 
 
 class Host:
-    """Answers `echo` with the arguments, `fail` with an error, `leave` with the end of the connection."""
+    """Answers `echo` with the arguments, `fail` with an error, `leave` with the end of the connection. Ends a connection
+    after `last` and after a refusal."""
 
     def __init__(self, path):
         self.path = path
         self.calls = []
+        self.connections = 0
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(path)
         self._listener.listen(16)
@@ -28,23 +30,31 @@ class Host:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
+            self.connections += 1
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection):
         with connection, connection.makefile("rb") as stream:
-            prefix = stream.read(8)
-            if len(prefix) < 8:
-                return
-            header_size, body_size = struct.unpack("<II", prefix)
-            header, body = json.loads(stream.read(header_size)), stream.read(body_size)
-            self.calls.append((header, json.loads(body)))
-            if header["operation"] == "leave":
-                return
-            answer, value = {}, body
-            if header["operation"] == "fail":
-                answer, value = {"error": {"type": "NotesError", "message": "no such note"}}, b""
-            head = json.dumps(answer).encode()
-            connection.sendall(struct.pack("<II", len(head), len(value)) + head + value)
+            operation = ""
+            while operation not in ("leave", "last", "refuse"):
+                prefix = stream.read(8)
+                if len(prefix) < 8:
+                    return
+                header_size, body_size = struct.unpack("<II", prefix)
+                header, body = json.loads(stream.read(header_size)), stream.read(body_size)
+                self.calls.append((header, json.loads(body)))
+                operation = header["operation"]
+                if operation != "leave":
+                    self._answer(connection, operation, body)
+
+    def _answer(self, connection, operation, body):
+        answer, value = {}, body
+        if operation == "fail":
+            answer, value = {"error": {"type": "NotesError", "message": "no such note"}}, b""
+        if operation == "refuse":
+            answer, value = {"error": {"type": "CallRefused", "message": "too many"}}, b""
+        head = json.dumps(answer).encode()
+        connection.sendall(struct.pack("<II", len(head), len(value)) + head + value)
 
     def close(self):
         self._listener.close()
@@ -120,6 +130,33 @@ def test_no_connection_and_no_thread_stays(calling):
     calling.run("import os; before = sorted(os.listdir('/proc/self/fd')), len(os.listdir('/proc/self/task'))")
     calling.run("notes.add(1); notes.add(2)")
     assert calling.run("(sorted(os.listdir('/proc/self/fd')), len(os.listdir('/proc/self/task'))) == before").value == "True"
+
+
+def test_calls_of_one_run_share_a_connection(calling, host):
+    for count in (1, 2):
+        assert calling.run("for n in range(20): notes.add(n)").status == "ok"
+        assert host.connections == count
+    code = "import os\nnotes.add(1)\nif os.fork() == 0:\n    notes.add(2)\n    os._exit(0)\nos.wait()\nnotes.add(3)"
+    assert calling.run(code).status == "ok"
+    assert host.connections == 4 and [body["args"] for _, body in host.calls[-3:]] == [[1], [2], [3]]
+
+
+def test_connection_of_a_thread_ends_with_the_run(calling):
+    calling.run("import os, threading; before = sorted(os.listdir('/proc/self/fd'))")
+    code = "thread = threading.Thread(target=notes.add, args=(2,))\nthread.start(); notes.add(1); thread.join()"
+    assert calling.run(code).status == "ok"
+    assert calling.run("sorted(os.listdir('/proc/self/fd')) == before").value == "True"
+
+
+def test_connection_that_the_host_ended_is_not_used_again(calling, host):
+    code = (
+        "import time\nnotes.last(1)\ntime.sleep(0.1)\n"
+        "for call in (notes.refuse, notes.leave):\n"
+        "    try:\n        call()\n    except Exception as error:\n        print(error.type)\n"
+        "notes.add(2)"
+    )
+    assert calling.run(code).stdout == "CallRefused\nCallCancelled\n"
+    assert host.connections == 4 and host.calls[-1][1]["args"] == [2] and len(host.calls) == 4
 
 
 def test_session_without_namespaces_has_no_such_name(runner):

@@ -17,6 +17,15 @@ LONG = os.environ.get("CELLA_TESTS_LONG") == "1"  # `make test-long`: large numb
 HAS_CGROUPS = IS_ROOT
 
 
+def small_disk(directory, size="1m"):
+    """A command that starts its arguments with a file system of that size on `directory`: an ordinary user's in a user
+    namespace, where its own id stays what it is."""
+    script = f'mount -t tmpfs -o size={size},mode=755 none {directory} && exec "$@"'
+    if IS_ROOT:
+        return ["unshare", "-m", "/bin/sh", "-c", script, "sh"]
+    return ["unshare", "-Urm", "/bin/sh", "-c", script, "sh"]
+
+
 class Run:
     """The `run` command. `env` replaces the environment, `with_env` adds to it; other options go to run_bounded."""
 

@@ -1,6 +1,7 @@
 """Calls to the host through the session's call socket (runners/README.md): from any thread and any process of the guest.
 
-Each call has a connection of its own, which ends with it: between runs there must be neither a connection nor a thread.
+Between runs there must be neither a connection nor a thread, or they would be part of a checkpoint. The runner keeps its
+connections within a run; any other process has one for each call.
 """
 
 import _socket
@@ -57,21 +58,75 @@ def _receive(connection, size: int) -> bytes:
     return b"".join(parts)
 
 
-def _exchange(frame: bytes):
-    """Header and body of the answer."""
+_MOST_IDLE = 4
+_idle = []  # connections of the runner's process that are between two calls
+_runner = None  # the id of that process while a run is on
+
+
+def begin_run():
+    global _runner
+    _runner = os.getpid()
+
+
+def end_run():
+    global _runner
+    _runner = None
+    while _idle:
+        try:
+            _idle.pop().close()
+        except IndexError:
+            pass  # a thread was faster
+
+
+def _connection():
+    while _idle and _runner == os.getpid():  # a fork must not share a connection
+        try:
+            kept = _idle.pop()
+        except IndexError:
+            break  # a thread was faster
+        try:
+            kept.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return kept
+        except OSError:
+            pass
+        kept.close()  # the host has ended it
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
     try:
         connection.settimeout(None)  # whatever default the guest has set
         connection.connect(os.environ.get(VARIABLE) or DEFAULT_PATH)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _keep(connection, answer: bytes):
+    # The host may close a connection on which it refused a call.
+    if _runner == os.getpid() and len(_idle) < _MOST_IDLE and b"CallRefused" not in answer:
+        _idle.append(connection)
+        if _runner is None:
+            end_run()  # the run ended between the two lines
+    else:
+        connection.close()
+
+
+def _exchange(frame: bytes):
+    """Header and body of the answer."""
+    connection = _connection()
+    try:
         try:
             connection.sendall(frame)
         except BrokenPipeError:
             pass  # refused before it was read: the reason is there
         sizes = _receive(connection, 8)
         answer = _receive(connection, int.from_bytes(sizes[:4], "little"))
-        return answer, _receive(connection, int.from_bytes(sizes[4:], "little"))
-    finally:
+        body = _receive(connection, int.from_bytes(sizes[4:], "little"))
+    except BaseException:
         connection.close()
+        raise
+    _keep(connection, answer)
+    return answer, body
 
 
 async def _exchange_async(frame: bytes):

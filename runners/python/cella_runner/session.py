@@ -49,6 +49,7 @@ class Session:
         self.deps = None  # what changes its packages, if not calls to the host do
         self.why_no_pip = None  # if it is not the missing network
         self.relays_commands = False  # commands write to the session's own descriptors
+        self.calls = None  # the module of that name, where there are any
         # The guest's names are those of the real __main__, so that pickle, dataclasses and multiprocessing find them.
         self.module = types.ModuleType("__main__")
         self.namespace = self.module.__dict__
@@ -113,7 +114,7 @@ class Session:
         if frame.get("spaces"):
             from . import calls
 
-            self.spaces = frame["spaces"]
+            self.spaces, self.calls = frame["spaces"], calls
             calls.install(self.spaces)
         if frame.get("cwd"):
             try:
@@ -136,10 +137,14 @@ class Session:
 
     def _run(self, frame):
         begin = process_time_ns()
+        if self.calls is not None:
+            self.calls.begin_run()
         try:
             status, exit_code, error = self._run_cell(frame)
         except Exception as failure:  # what the guest did to the interpreter hit the runner itself
             status, exit_code, error = "error", 1, describe(failure)
+        if self.calls is not None:
+            self.calls.end_run()
         self.interrupts.disarm()
         self.questions.close()
         if not self.channel.is_owner():

@@ -292,6 +292,19 @@ def test_javascript_gets_values(session, wait):
     assert json.loads(result.value.strip("'")) == ["é", [0, 255], [{"a": 1}], 100_000], result
 
 
+@pytest.mark.parametrize("place", ["sandbox", pytest.param("container", marks=pytest.mark.needs("docker"))])
+def test_bash_gets_values_as_texts(placed, wait, place):
+    given = {"text": "é", "rows": [{"a": 1}], "long": "é" * 100_000, "raw": b"\xff" * 70_000, "nothing": None}
+    code = "echo \"$text $rows ${nothing-unset}.\"; LC_ALL=C; echo ${#long} ${#raw}; ls -A | grep -c cella-value; true"
+    session = placed(place)
+    result = wait(session.run(code, language="bash", variables=given))
+    assert result.stdout == 'é [{"a": 1}] .\n200000 70000\n0\n', result
+    assert wait(session.run("echo ${text}", language="bash")).stdout == "é\n"
+    refused = wait(session.run("echo ran", language="bash", variables={"raw": b"a\0b"}))
+    assert "NUL" in refused.error.message and refused.stdout == "", refused
+    assert wait(session.run("text", variables={"text": "of Python"})).value == "'of Python'"
+
+
 @pytest.mark.parametrize("value", [object(), {1, 2}, float("nan"), {"a": b"x"}, print])
 def test_what_is_no_value_is_refused_with_a_remedy(session, wait, value):
     with pytest.raises(TypeError, match="convert the value"):

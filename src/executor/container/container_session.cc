@@ -133,7 +133,7 @@ std::string ContainerSession::LanguageOf(const RunSpec&, const Block& block) con
 }
 
 bool ContainerSession::takes_values(std::string_view language) const {
-  const language::Language* found = context_.table.Find(std::string(language));
+  const language::Language* found = context_.table.Find(language.empty() ? "python" : std::string(language));
   return found != nullptr && TakesValues(found->name);
 }
 
@@ -331,7 +331,11 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginCell(const 
     const ValueWriter writer = [this](std::string name, std::string_view content) {
       return files_.WriteNew(std::move(name), content);
     };
-    auto wrote = co_await PlaceValues(turn.run.variables, kWorkspaceInside, PlaceInFiles::kLarge, writer, &placed);
+    cell.texts = TakesTexts(language);
+    auto placing = cell.texts
+                       ? PlaceTexts(*context_.decoding, turn.run.variables, kWorkspaceInside, writer, &placed)
+                       : PlaceValues(turn.run.variables, kWorkspaceInside, PlaceInFiles::kLarge, writer, &placed);
+    auto wrote = co_await std::move(placing);
     value_files_ = std::move(placed.files);
     if (!wrote) {
       co_await files_.Remove(std::exchange(value_files_, {}));

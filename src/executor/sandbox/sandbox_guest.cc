@@ -195,7 +195,7 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::Begin(const r
 }
 
 bool SandboxGuest::takes_values(std::string_view language) const {
-  const language::Language* found = context_.table.Find(std::string(language));
+  const language::Language* found = context_.table.Find(language.empty() ? "python" : std::string(language));
   return found != nullptr && TakesValues(found->name);
 }
 
@@ -233,7 +233,10 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginCell(con
   if (turn.first && !turn.run.variables.empty()) {
     PlacedValues placed;
     const ValueWriter writer = WriterInto(*context_.decoding, files_.directory());
-    auto wrote = co_await PlaceValues(turn.run.variables, kCwd, PlaceInFiles::kLarge, writer, &placed);
+    cell.texts = TakesTexts(language);
+    auto placing = cell.texts ? PlaceTexts(*context_.decoding, turn.run.variables, kCwd, writer, &placed)
+                              : PlaceValues(turn.run.variables, kCwd, PlaceInFiles::kLarge, writer, &placed);
+    auto wrote = co_await std::move(placing);
     value_files_ = std::move(placed.files);
     if (!wrote) {
       RemoveValues(files_.directory(), &value_files_);

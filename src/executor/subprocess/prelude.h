@@ -91,4 +91,18 @@ finally:
     del _cella_values
 )";
 
+// The same in JavaScript and TypeScript, of Deno and of Node.js.
+inline constexpr const char* kJavaScriptValues = R"(
+(() => {{
+  const deno = typeof Deno !== "undefined" ? Deno : null;
+  const fs = deno === null ? require("fs") : null;
+  for (const [name, kind, file] of {}) {{
+    const data = deno === null ? fs.readFileSync(file) : deno.readFileSync(file);
+    deno === null ? fs.unlinkSync(file) : deno.removeSync(file);
+    const text = kind === "bytes" ? "" : new TextDecoder("utf-8", {{ ignoreBOM: true }}).decode(data);
+    globalThis[name] = kind === "bytes" ? data : kind === "text" ? text : JSON.parse(text);
+  }}
+}})();
+)";
+
 }  // namespace cella::executor

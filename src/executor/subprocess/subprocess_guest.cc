@@ -34,6 +34,12 @@ constexpr const char* kConnectionDetail = "connection_file";
 constexpr run::Traits kCellsWithoutValue{
     .state = true, .value = false, .errors = true, .display = true, .input = true, .interrupt = true};
 
+// What assigns values in a kernel of this language; null: none is known.
+const char* ValuesCode(std::string_view language) {
+  if (language == "python") return kValuesPrelude;
+  return language == "javascript" || language == "typescript" ? kJavaScriptValues : nullptr;
+}
+
 Json CompletionOf(const Json& reply) {
   std::vector<std::string> matches;
   if (auto found = reply.find("matches"); found != reply.end() && found->is_array()) {
@@ -293,7 +299,7 @@ async::Task<Status> SubprocessGuest::RunQuietly(std::string code, async::TimePoi
 }
 
 bool SubprocessGuest::takes_values(std::string_view language) const {
-  return kernel_ && kernel_->info().implementation == "ipython" && CheckLanguage(std::string(language)).has_value();
+  return ValuesCode(choice_.language) != nullptr && CheckLanguage(std::string(language)).has_value();
 }
 
 // The values are in files, so that no size is too large for the kernel's messages.
@@ -306,8 +312,8 @@ async::Task<Status> SubprocessGuest::AssignValues(const std::vector<Variable>& v
     for (const runner::Value& value : placed.values) {
       values.push_back({value.name, runner::WordOf(value.kind), value.file});
     }
-    done =
-        co_await RunQuietly(fmt::format(kValuesPrelude, jupyter::Dump(values)), async::Clock::now() + kAnswerPatience);
+    std::string code = fmt::format(fmt::runtime(ValuesCode(choice_.language)), jupyter::Dump(values));
+    done = co_await RunQuietly(std::move(code), async::Clock::now() + kAnswerPatience);
   }
   RemoveValues(files_->directory(), &placed.files);
   co_return done;

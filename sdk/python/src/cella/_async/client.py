@@ -91,6 +91,9 @@ class Client(FileRoutes, PackageRequests, StorageRoutes):
 
     async def aclose(self) -> None:
         """Closes idle connections. The private server lives on: it is the process's."""
+        self.drop_connections()
+
+    def drop_connections(self) -> None:
         self._exchanges.close()
 
     @property

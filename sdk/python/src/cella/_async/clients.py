@@ -17,6 +17,8 @@ def shared_client(server: PrivateServer) -> Client:
         for key, other in list(_clients.items()):
             if not other.is_alive:
                 _clients.pop(key, None)
+                # Its finalizers come too late where it is part of a cycle: Python then warns of open sockets.
+                other.drop_connections()
         client = _clients.setdefault(id(server), Client(server=server))
         if client.server is not server:
             client = _clients[id(server)] = Client(server=server)
