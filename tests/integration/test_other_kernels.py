@@ -27,7 +27,7 @@ class Kernel:
     write: str = ""  # the file made.txt
     value: str = "42"
     value_is_display: bool = False
-    given: str = ""  # true if the values of `test_values_are_variables` have arrived
+    given: str = ""  # true if the values of `test_values_are_variables_or_refused` have arrived
 
 
 KERNELS = [
@@ -130,11 +130,15 @@ def test_files_of_the_workspace_are_reported(session, kernel):
     assert [file["path"] for file in run(session, kernel.write)["files"]] == ["made.txt"]
 
 
-def test_values_are_variables(session, kernel):
+def test_values_are_variables_or_refused(session, kernel):
     values = {"text": "é\n", "raw": {"$bytes": "AAH/"}, "rows": [{"a": None}], "long": "x" * 100_000}
+    if not kernel.given:
+        refused = session.run(kernel.assign, variables=values)
+        assert refused["status"] == "rejected" and "variables" in refused["error"]["message"], refused
+        return
     given = run(session, kernel.assign, variables=values)
     assert given["status"] == "ok" and given["files"] == [], given
-    assert answer(session, kernel.given).lower() == "true"
+    assert answer(session, kernel, kernel.given).lower() == "true"
     assert run(session, "", variables={"text": "new"})["status"] == "ok"
 
 
