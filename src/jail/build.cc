@@ -71,7 +71,7 @@ Failure SetUpInit(const JailSpec& spec, const BuildFds& fds, ReadyState* state) 
   // Through the host's /proc, which is still there: after the change of user we may not open our own file any more.
   state->kept.oom_score = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   JAIL_TRY(BecomeGuestUser(spec));
-  static LateMounts late;
+  static constinit LateMounts late = {};
   JAIL_TRY(TakeLate(spec, fds, &late));
   JAIL_TRY(MountScratch(spec));
   JAIL_TRY(AttachLate(late));
