@@ -24,7 +24,7 @@ class Http(Driver):
     def _client(self):
         if self._server is None:
             self._directory = tempfile.TemporaryDirectory(prefix="cs-", dir="/tmp")
-            config = {"allow": {"executors": [self.name]}, "maxima": ANYTHING, "policy": {"executor": self.name}}
+            config = {"allow": {"executors": [self.name], "runtime_deps": True}, "maxima": ANYTHING, "policy": {"executor": self.name}}
             config["policy"]["python"] = "/usr/bin/python3"
             self._server = Server(self._cella, self._environment, self._directory.name, config=config).wait_ready()
         return self._server.client()

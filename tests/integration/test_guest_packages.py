@@ -40,8 +40,8 @@ def test_plain_process_has_packages_at_once_and_after_crash_and_reset(plain):
     assert plain.value("import cowsay; list(deps.list())") == "['cowsay']"
     plain.ask(op="reset")
     assert plain.value("import cowsay, subprocess, sys; subprocess.call([sys.executable, '-c', 'import cowsay'])") == "0"
-    added = plain.run("%%bash\npip install -q iniconfig && python3 -c 'import iniconfig; print(iniconfig.__name__)'")
-    assert added["stdout"] == "iniconfig\n", added
-    assert plain.value("import iniconfig; sorted(deps.list())") == "['cowsay', 'iniconfig']"
+    added = plain.run("%%bash\npip install -q inflection && python3 -c 'import inflection; print(inflection.__name__)'")
+    assert added["stdout"] == "inflection\n", added
+    assert plain.value("import inflection; sorted(deps.list())") == "['cowsay', 'inflection']"
     assert plain.value("deps.remove('cowsay')") == "True"
     assert plain.run("import sys; del sys.modules['cowsay']\nimport cowsay")["error"]["name"] == "ModuleNotFoundError"

@@ -180,7 +180,7 @@ def test_example_is_clean_under_address_sanitizer(prefix, tmp_path, environment_
     built("clang++-19", "-std=c++20", *checks, REPOSITORY / "examples/cpp/chat.cc", "-o", tmp_path / "chat", *flags.split())
     (tmp_path / "known").write_text("leak:libpython3\n")
     options = f"suppressions={tmp_path / 'known'}:print_suppressions=0"
-    assert_chats(tmp_path / "chat", {**environment_of, "LSAN_OPTIONS": options})
+    assert_chats(tmp_path / "chat", {**environment_of, "LSAN_OPTIONS": options, "ASAN_OPTIONS": "symbolize=0"})
 
 
 # What the snippets of the page refer to: the code around them is the reader's.
@@ -201,9 +201,6 @@ def test_snippets_of_the_documentation_compile_and_run(prefix, tmp_path, environ
     flags = built("pkg-config", "--cflags", "--libs", "cella", env={**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")})
     (tmp_path / "first.cc").write_text(first)
     functions = [f"static void Snippet{number}() {{\n{text}\n}}\n" for number, text in enumerate(others)]
-    # Names that a snippet takes from the one before it.
-    functions = [each.replace("{\nauto session", "{\ncella::SessionOptions options;\nauto session") if "options.storage" not in each
-                 else each.replace("{\n", "{\ncella::SessionOptions options;\n", 1) for each in functions]
     storage = tmp_path / "storage"
     calls = "".join(f"  Snippet{number}();\n" for number in range(len(others)))
     text = READERS_CODE + "".join(functions).replace("/var/lib/agent/data", str(storage)) + f"int main() {{\n{calls}}}\n"

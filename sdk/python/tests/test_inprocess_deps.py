@@ -30,7 +30,7 @@ def plain(open_session):
     before = set(sys.modules)
     yield lambda **fields: open_session(InProcessExecutor(**fields))
     for name in set(sys.modules) - before:
-        if name.partition(".")[0] in ("cowsay", "iniconfig", "six"):
+        if name.partition(".")[0] in ("cowsay", "inflection", "parse"):
             del sys.modules[name]
 
 
@@ -56,7 +56,7 @@ def test_added_package_is_at_the_end_of_the_path_until_the_session_closes(plain,
 def test_path_of_a_session_that_was_not_closed_ends_with_it(wait, twin):
     path = list(sys.path)
     session = twin.api.Session(executor=InProcessExecutor())
-    wait(session.deps.add("six"))
+    wait(session.deps.add("parse"))
     assert len(sys.path) == len(path) + 1
     del session
     gc.collect()
@@ -67,45 +67,46 @@ def test_path_of_a_session_that_was_not_closed_ends_with_it(wait, twin):
 def test_code_adds_and_removes_packages(plain, wait):
     path = list(sys.path)
     session = plain()
-    code = "print(deps.add('six').added[0][:5])\nimport six\n(await deps.add('iniconfig')).added"
+    code = "print(deps.add('parse').added[0][:7])\nimport parse\n(await deps.add('inflection')).added"
     result = wait(session.run(code, timeout=60))
-    assert result.ok and result.stdout == "six==\n" and "iniconfig==" in result.value, result
-    assert wait(session.run("%pip install --quiet cowsay\nimport cowsay, iniconfig; cowsay.__name__", timeout=60)).value
-    assert sorted(wait(session.deps.list())) == ["cowsay", "iniconfig", "six"]
+    assert result.ok and result.stdout == "parse==\n" and "inflection==" in result.value, result
+    piped = wait(session.run("%pip install --quiet cowsay\nimport cowsay, inflection; cowsay.__name__", timeout=60))
+    assert piped.value == "'cowsay'", piped
+    assert sorted(wait(session.deps.list())) == ["cowsay", "inflection", "parse"]
     assert len(sys.path) == len(path) + 1
     assert wait(session.run("deps.remove('cowsay'), deps.remove('cowsay')")).value == "(True, False)"
     gone = wait(session.run("import sys; del sys.modules['cowsay']\nimport cowsay"))
     assert gone.error.name == "ModuleNotFoundError"
-    for name in ("six", "iniconfig"):
+    for name in ("parse", "inflection"):
         assert wait(session.deps.remove(name)) is True
     assert sys.path == path
 
 
 @NEEDS_INDEX
 def test_configured_packages_come_with_sync_and_others_are_locked(plain, wait, tmp_path):
-    (tmp_path / "requirements.txt").write_text("six  # a comment\n")
+    (tmp_path / "requirements.txt").write_text("parse  # a comment\n")
     fields = {"deps": ["cowsay"], "deps_file": tmp_path / "requirements.txt", "allow_runtime_deps": False}
     session = plain(**fields)
     assert session.supports("deps") and not session.supports("deps_install")
     with pytest.raises(cella.DepsDisabledError):
-        wait(session.deps.add("iniconfig"))
-    for code in ("deps.add('iniconfig')", "%pip install iniconfig", "deps.remove('six')"):
+        wait(session.deps.add("inflection"))
+    for code in ("deps.add('inflection')", "%pip install inflection", "deps.remove('parse')"):
         assert wait(session.run(code)).error.name == "DepsDisabledError"
     assert wait(session.run("deps.sync().added", timeout=60)).ok
-    assert wait(session.run("import six, cowsay; cowsay.__name__")).value == "'cowsay'"
+    assert wait(session.run("import parse, cowsay; cowsay.__name__")).value == "'cowsay'"
     assert InProcessConfig.from_json(InProcessConfig(**fields).to_json()).deps == ("cowsay",)
 
 
 @NEEDS_INDEX
 def test_packages_are_synchronised_on_start(wait, twin, tmp_path):
-    (tmp_path / "requirements.txt").write_text("iniconfig\n")
+    (tmp_path / "requirements.txt").write_text("inflection\n")
     session = twin.api.Session(cella.FileStorage(tmp_path), InProcessExecutor(), sync_deps_on_start=True)
     try:
-        assert wait(session.run("import iniconfig; iniconfig.__name__")).value == "'iniconfig'"
+        assert wait(session.run("import inflection; inflection.__name__")).value == "'inflection'"
         assert wait(session.run("artifacts.save('a', 1); artifacts.load('a')")).value == "1"
     finally:
         twin.close(session)
-        sys.modules.pop("iniconfig", None)
+        sys.modules.pop("inflection", None)
 
 
 @pytest.mark.parametrize("spec", ["../x", "--index-url=http://127.0.0.1:1", "numpy; import os", ""])
@@ -123,7 +124,7 @@ def test_wrong_package_is_an_error_and_leaves_the_session_as_it_was(plain, wait,
 
 def test_line_for_the_pip_of_a_shell_is_refused(plain, wait):
     session = plain()
-    refused = wait(session.run("!pip install six > /dev/null"))
+    refused = wait(session.run("!pip install parse > /dev/null"))
     assert refused.error.name == "UsageError" and "%pip install" in refused.stderr
 
 
@@ -138,8 +139,8 @@ def test_session_without_programs_says_what_is_missing(tmp_path):
         import cella.sync
         with cella.sync.Session(cella.InProcessExecutor()) as session:
             print(session.run("deps.list()"))
-            print(session.run("deps.add('six')").error.name)
-            try: session.deps.add("six")
+            print(session.run("deps.add('parse')").error.name)
+            try: session.deps.add("parse")
             except cella.CellaError as error: print("CELLA_BIN" in str(error))
     """
     environment = {**os.environ, "CELLA_BIN": str(tmp_path / "none"), "PYTHONPATH": os.pathsep.join(sys.path)}
