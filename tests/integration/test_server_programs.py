@@ -140,6 +140,17 @@ def test_wrong_programs_are_refused(client, document):
     client.post("/v1/run", **document).error(400)
 
 
+@pytest.mark.parametrize(
+    "key, value",
+    [("wait", False), ("wait", True), ("input", True), ("idempotency_key", "k"), ("id", "run_" + "a" * 20), ("variables", {"a": 1})],
+)
+def test_keys_of_session_runs_are_refused_without_a_session(client, key, value):
+    message = f"{key}: only a run of a session has it"
+    assert client.post("/v1/run", code="1", **{key: value}).error(400)["message"] == message
+    batch = client.post("/v1/batch", snippets=[{"code": "1"}, {"code": "1", key: value}]).error(400)
+    assert batch["message"] == message
+
+
 @pytest.mark.parametrize("key", ["file", "args", "cwd"])
 def test_cells_have_nothing_of_programs(client, key):
     value = ["x"] if key == "args" else "x"
