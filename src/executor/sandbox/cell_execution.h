@@ -12,6 +12,7 @@
 #include "async/blocking_pool.h"
 #include "async/ready_set.h"
 #include "async/task_group.h"
+#include "confine/block_usage.h"
 #include "confine/jail.h"
 #include "confine/limits.h"
 #include "executor/sandbox/marked_text.h"
@@ -65,12 +66,6 @@ class CellExecution : public run::Execution {
   async::Task<Result<run::RunFacts>> Finish(run::Output& out) override;
 
  private:
-  struct Counters {
-    std::chrono::nanoseconds cpu{};
-    uint64_t oom_kills = 0;
-    uint64_t refused_forks = 0;
-  };
-
   void Post(std::string payload);
   async::Task<void> EncodeAndSend(runner::Cell cell);
   async::Task<void> SendPosted();
@@ -110,7 +105,7 @@ class CellExecution : public run::Execution {
   Runner& runner_;
   const bool nudged_;
   std::string run_id_;
-  const Counters before_;
+  const confine::MeteredUsage used_;
   const std::string mark_;  // the token of the marks in the text
   std::array<Text, 2> texts_;
   uint64_t calls_ = 0;
