@@ -52,7 +52,7 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   options.guest = spec;
   auto packages = std::make_shared<installer::SessionPackages>(hub.packages, spec.policy, spec.deps, spec.runtime_deps,
                                                                BuildPermitFor(hub, owner));
-  if (run::TakesPackages(spec)) options.spaces[run::kPackagesSpace] = packages;
+  if (policy::TakesPackages(spec)) options.spaces[run::kPackagesSpace] = packages;
   // The session drops the namespaces of a guest that cannot call.
   auto tools = std::make_shared<SessionTools>(hub.loop);
   options.spaces[SessionTools::kSpace] = tools;
