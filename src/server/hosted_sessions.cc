@@ -6,6 +6,7 @@
 
 #include "base/scope_exit.h"
 #include "engine/engine.h"
+#include "policy/keys.h"
 #include "registry/registry.h"
 #include "server/answer.h"
 #include "server/log.h"
@@ -75,9 +76,15 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   row.name = spec.name;
   row.labels = LabelsOf(spec);
   row.executor = ToString(spec.executor);
-  auto hosted = std::make_shared<HostedSession>(hub, std::move(spec), owner, std::move(*share), std::move(*session),
-                                                std::move(packages), std::move(tools), std::move(*lease),
-                                                std::move(storage->session));
+  SessionParts parts{.spec = std::move(spec),
+                     .owner = owner,
+                     .share = std::move(*share),
+                     .session = std::move(*session),
+                     .packages = std::move(packages),
+                     .tools = std::move(tools),
+                     .environment = std::move(*lease),
+                     .storage = std::move(storage->session)};
+  auto hosted = std::make_shared<HostedSession>(hub, std::move(parts));
   auto stored = co_await hub.registry.SessionOpened(std::move(row));
   if (!stored || closing_) {
     hosted->Stop("it could not be kept");
