@@ -135,7 +135,7 @@ LiveRun FindLive(const Hub& hub, const Call& call) {
   return {*session, (*session)->FindRun(call.parameters[1])};
 }
 
-// Of the registry, if it belongs to who asks.
+// Of the registry, if it belongs to the client that asks.
 async::Task<Answer<registry::RunRecord>> FindStored(Hub& hub, const Call& call) {
   const std::string session(call.parameters[0]);
   auto record = co_await hub.registry.FindRun(std::string(call.parameters[1]));
@@ -305,7 +305,7 @@ async::Task<void> ShowOutput(Hub& hub, Call& call) {
                                     *content);
 }
 
-// `word` tells in the answer whether the request was accepted.
+// `word` is the key of the answer that holds whether the request was accepted.
 async::Task<void> Stop(Hub& hub, Call& call, StopReason reason, std::string_view word) {
   LiveRun live = FindLive(hub, call);
   if (live.run) {

@@ -38,7 +38,7 @@ struct RunnerProgram {
 const RunnerProgram* FindRunner(std::string_view language) {
   static const std::string kRunners = kProgramsInside;
   static const RunnerProgram kPrograms[] = {
-      // -I: neither the guest's directory nor its environment has a say in what the runner imports.
+      // -I: neither the guest's directory nor its environment variables decide what the runner imports.
       {"python", {"python3", "python"}, {"-I", kRunners + "/python/cella_runner"}},
       {"javascript", {"node", "nodejs"}, {kRunners + "/javascript/runner.js"}},
       {"bash", {"bash"}, {kRunners + "/bash/runner.bash"}},
