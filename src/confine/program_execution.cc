@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 
@@ -100,11 +98,8 @@ Status ProgramExecution::StartCommand() {
 }
 
 Status ProgramExecution::StartCandidate() {
-  TRY(os::Pipe out, os::MakePipe());
-  TRY(os::Pipe err, os::MakePipe());
-  for (const os::Pipe* pipe : {&out, &err}) {
-    if (fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return SysErr(errno, "make a pipe");
-  }
+  TRY(os::Pipe out, os::MakeOutputPipe());
+  TRY(os::Pipe err, os::MakeOutputPipe());
   os::Pipe in;
   const bool feeds_input = command().purpose == language::Purpose::kRun && program_.standard_input;
   if (feeds_input) {

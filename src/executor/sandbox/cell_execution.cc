@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "async/deadline.h"
 #include "base/random.h"
 #include "confine/launch_errors.h"
 #include "confine/program_output.h"
@@ -30,16 +29,6 @@ constexpr size_t kSmallFrame = 16384;
 using confine::kLargestPipe;
 using confine::kReadSize;
 
-// The two descriptors that come with a checkpoint; a guest may send anything, a pidfd of ours included.
-std::optional<RunnerCopy> TakeCopy(runner::Channel& channel, const os::NamespaceId& pid_namespace) {
-  UniqueFd socket = channel.TakeDescriptor();
-  UniqueFd pidfd = channel.TakeDescriptor();
-  if (!socket || !pidfd || !os::LivesIn(pidfd.get(), pid_namespace)) return std::nullopt;
-  auto opened = runner::Channel::Open(std::move(socket));
-  if (!opened) return std::nullopt;
-  return RunnerCopy{std::move(*opened), std::move(pidfd)};
-}
-
 run::GuestAnswer ToAnswer(const runner::DoneFrame& done) {
   using From = runner::DoneFrame::Status;
   using To = run::GuestAnswer::Status;
@@ -51,26 +40,6 @@ run::GuestAnswer ToAnswer(const runner::DoneFrame& done) {
 }
 
 }  // namespace
-
-void TakeCheckpoint(const CellContext& context, Runner& runner, const runner::CheckpointFrame& frame) {
-  std::optional<RunnerCopy> copy;
-  if (frame.status == "taken") copy = TakeCopy(runner.channel, context.pid_namespace);
-  context.on_checkpoint(frame, std::move(copy));
-}
-
-bool TakeIdleFrames(const CellContext& context, Runner& runner) {
-  bool expected = true;
-  // Only a checkpoint and a late answer are due; a sender of anything else, or of much, is no runner.
-  const FramesEnd end = ReadFrames(runner.channel, {}, nullptr, [&](runner::Frame frame) {
-    if (auto* checkpoint = std::get_if<runner::CheckpointFrame>(&frame)) {
-      TakeCheckpoint(context, runner, *checkpoint);
-    } else {
-      expected = std::holds_alternative<runner::AnswerFrame>(frame);
-    }
-    return expected;
-  });
-  return end == FramesEnd::kDrained && !(runner.pidfd && os::HasEnded(runner.pidfd.get()));
-}
 
 CellExecution::CellExecution(const CellContext& context, Runner& runner, bool nudged)
     : context_(context),

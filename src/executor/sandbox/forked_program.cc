@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include "async/deadline.h"
 #include "async/ready_set.h"
 #include "confine/block_usage.h"
 #include "confine/launch_errors.h"
