@@ -420,7 +420,7 @@ def test_records_of_refused_calls_are_bounded(open_session, wait):
 
 
 def test_local_programs_have_the_variables_of_calls_only_if_there_is_a_tool(open_session, wait):
-    show = "import os; print('CELLA_CALLS' in os.environ, os.path.exists(os.environ['PATH'].rsplit(':', 1)[1] + '/cella-call'))"
+    show = "import os, shutil; print('CELLA_CALLS' in os.environ, shutil.which('cella-call') is not None)"
     session = open_session(cella.LocalExecutor(python_version=PYTHON))
     assert wait(session.run(show)).stdout == "False False\n"
     session.tool(add)
