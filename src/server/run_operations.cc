@@ -4,6 +4,7 @@
 
 #include "async/deadline.h"
 #include "base/base64.h"
+#include "policy/names.h"
 #include "registry/registry.h"
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
@@ -28,7 +29,7 @@ Answer<uint64_t> Number(std::string_view text, std::string_view name) {
   uint64_t value = 0;
   auto [end, error] = std::from_chars(text.begin(), text.end(), value);
   if (text.empty() || error != std::errc() || end != text.end()) {
-    return Invalid(fmt::format("{}: a whole number is expected", name));
+    return Invalid(fmt::format("{}: must be a whole number, got '{}'", name, policy::Shown(text)));
   }
   return value;
 }
@@ -135,7 +136,7 @@ LiveRun FindLive(const Hub& hub, const Call& call) {
   return {*session, (*session)->FindRun(call.parameters[1])};
 }
 
-// Of the registry, if it belongs to the client that asks.
+// Of the registry, if it belongs to who asks.
 async::Task<Answer<registry::RunRecord>> FindStored(Hub& hub, const Call& call) {
   const std::string session(call.parameters[0]);
   auto record = co_await hub.registry.FindRun(std::string(call.parameters[1]));
@@ -305,7 +306,7 @@ async::Task<void> ShowOutput(Hub& hub, Call& call) {
                                     *content);
 }
 
-// `word` is the key of the answer that holds whether the request was accepted.
+// `word` tells in the answer whether the request was accepted.
 async::Task<void> Stop(Hub& hub, Call& call, StopReason reason, std::string_view word) {
   LiveRun live = FindLive(hub, call);
   if (live.run) {
