@@ -35,7 +35,7 @@ def run_bare(program, directory):
     return [code, *map(without_addresses, output)]
 
 
-def told(result):
+def observed(result):
     assert result["status"] in ("ok", "error", "crashed"), result
     assert (result["value"], result["state"]) == (None, "none"), result
     return [result["exit_code"], *map(without_addresses, (result["stdout"], result["stderr"]))]
@@ -52,7 +52,7 @@ def test_one_shot_program_is_that_of_the_bare_interpreter(client, tmp_path, name
     program = PROGRAMS[name]
     result = client.post("/v1/run", **body(program)).expect(200)
     assert result["isolation"]["start"] == "fork"
-    assert told(result) == run_bare(program, tmp_path / "bare")
+    assert observed(result) == run_bare(program, tmp_path / "bare")
 
 
 def test_batch_of_programs_is_that_of_the_bare_interpreter(client, tmp_path):
@@ -60,7 +60,7 @@ def test_batch_of_programs_is_that_of_the_bare_interpreter(client, tmp_path):
     lines = client.post("/v1/batch", snippets=snippets, concurrency=4).expect(200).splitlines()
     results = {line["index"]: line["result"] for line in map(json.loads, lines)}
     for number, name in enumerate(ALONE):
-        assert told(results[number]) == run_bare(PROGRAMS[name], tmp_path / str(number)), name
+        assert observed(results[number]) == run_bare(PROGRAMS[name], tmp_path / str(number)), name
         assert results[number]["isolation"]["start"] == "fork"
 
 
@@ -72,7 +72,7 @@ def test_program_in_a_session_is_that_of_the_bare_interpreter(client, tmp_path, 
     for path, text in program.files.items():
         client.ask("PUT", session.path("files/" + path), body=text).expect(201)
     run = client.post(session.path("runs"), **{"as": "program"}, **body(program)).expect(200)
-    assert told(run) == run_bare(program, tmp_path / "bare")
+    assert observed(run) == run_bare(program, tmp_path / "bare")
     assert session.run("kept + 1")["value"] == "42"
     assert session.delete().status == 204
 

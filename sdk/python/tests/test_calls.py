@@ -328,7 +328,7 @@ def test_executor_without_state_takes_no_values(open_session, wait):
     assert "write a file" in str(wait(local.run("print(1)", variables={"x": 1})).error)
 
 
-# Bad luck
+# Faults
 
 
 @pytest.mark.parametrize("place", PLACES)
