@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails on an #include against the direction of the layers, or of a third-party library outside its folder.
+"""Fails on an #include against the direction of the layers, or of a third-party library outside its folder, and on the name of
+an executor's kind outside the tables and the wiring.
 
     tools/check_layers.py [--self-test]
 
@@ -41,6 +42,10 @@ CONFINED = [  # (what, the #include, the only places)
     ("libseccomp", r"seccomp\.h$", ["src/jail/seccomp_policy"]),
 ]
 C_HEADERS = ("stdbool.h", "stddef.h", "stdint.h")  # cella.h is for C too
+# What differs between executors is behind the port of src/run, or a row of a table: other code asks for that.
+KIND = re.compile(r"\bExecutorKind::k[A-Z]")
+NAMES_KINDS = ("include/cella/executors.h", "src/executor/", "src/policy/", "src/engine/", "src/library/host.h", "src/cli/bench_",
+               "src/installer/builder_home.cc")
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -72,6 +77,10 @@ def broken_rule(path, quote, target):
     return None
 
 
+def names_kind(path, line):
+    return bool(KIND.search(line)) and not path.startswith(NAMES_KINDS) and not path.endswith("_test.cc")
+
+
 def check(root):
     errors = []
     files = [f for d in ("include", "src") for f in sorted((root / d).rglob("*")) if f.suffix in (".h", ".cc", ".inc")]
@@ -81,6 +90,8 @@ def check(root):
             if match := INCLUDE.match(line):
                 if rule := broken_rule(path, *match.groups()):
                     errors.append(f"{path}:{number}: #include {match[2]}: {rule}")
+            if names_kind(path, line):
+                errors.append(f"{path}:{number}: names an executor's kind: ask for a key that it takes (policy::Takes), or extend the port")
     return errors, len(files)
 
 
@@ -107,6 +118,9 @@ def self_test():
             path, include = case.split(" ")
             rule = broken_rule(path, *INCLUDE.match("# include " + include).groups())
             assert bool(rule) == expected, f"{case}: {rule}"
+    kind = "if (spec.executor == ExecutorKind::kLocal) return {};"
+    assert names_kind("src/server/a.cc", kind) and not names_kind("src/engine/engine.cc", kind)
+    assert not names_kind("src/server/a.cc", "ExecutorKind kind = kDefaultExecutor;")
     return len(good) + len(bad)
 
 

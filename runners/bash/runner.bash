@@ -68,7 +68,7 @@ __cella_configure() {
   [[ -n $__cella_text ]] && builtin cd -- "$__cella_text"
 }
 
-# Tells how the cell ended that has just come back with $1.
+# Reports how the cell ended that has just returned $1.
 __cella_conclude() {
   local status=ok code=$1 message
   if [[ -n $__cella_kept_status ]]; then

@@ -352,7 +352,7 @@ def check_links(root, made):
 
 
 def seal(root):
-    """Read-only for everyone, readable by guests. Returns (bytes, files)."""
+    """Read-only for every user, readable by guests. Returns (bytes, files)."""
     size = count = 0
     for directory, _, files in os.walk(root, topdown=False):
         for name in files:

@@ -53,7 +53,7 @@ class Evaluator {
   }
 
   // Answers { value }, { thrown, position } (position only of what V8 could not compile) or { interrupted: true }.
-  // `done` is called once for each call, unless the code awaits what never comes. `isAsked` tells, after a signal, whether
+  // `done` is called once for each call, unless the code awaits what never comes. `isAsked` returns, after a signal, whether
   // the code is to be interrupted before it has begun.
   evaluate(code, file, isAsked, done) {
     this.attempt(source.prepare(code), file, 0, isAsked, done);
@@ -105,7 +105,7 @@ class Evaluator {
       interrupts.note();
       finish({ interrupted: true });
       // Termination runs no `finally`: an AsyncResource that the cell was in is still entered, and Node aborts when it
-      // finds that out. An exception that reaches the event loop makes it forget what was entered.
+      // notices. An exception that reaches the event loop resets what was entered.
       if (executionAsyncId() !== context) throw new AbandonedContext();
     }
     if (!early) return;

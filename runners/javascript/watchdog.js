@@ -1,8 +1,8 @@
 'use strict';
 // SIGINT for code that runs behind an await. Once a cell has awaited, it is the event loop that calls it, and an
 // endless loop there keeps Node from ever reading the `interrupt` frame. A thread of our own sees that a signal came;
-// when the main thread does not take notice of it soon, it terminates what runs there, and the event loop then hears of
-// it. Promise reactions can be terminated so; in the callback of a timer Node finds its stacks corrupted and
+// when the main thread does not take notice of it soon, it terminates what runs there, and the event loop is then
+// notified. Promise reactions can be terminated so; in the callback of a timer Node finds its stacks corrupted and
 // aborts, which is no worse than being killed.
 //
 // The thread starts with the first cell that awaits (it costs some megabytes) and looks only while one does.

@@ -21,7 +21,7 @@
 
 namespace cella::async {
 
-// A callable that gives a Result; it may take a stop_token, to look whether anybody still wants the answer.
+// A callable that gives a Result; it may take a stop_token, to look whether a task still waits for the answer.
 template <typename F>
 concept Blocking = std::invocable<F&> || std::invocable<F&, std::stop_token>;
 

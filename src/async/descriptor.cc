@@ -20,7 +20,7 @@ Task<bool> WaitFor(asio::posix::stream_descriptor& descriptor, WaitType what) {
   co_await asio::this_coro::throw_if_cancelled(false);
   boost::system::error_code error;
   co_await descriptor.async_wait(what, asio::redirect_error(asio::use_awaitable, error));
-  // Regular files cannot be polled, and never make anyone wait.
+  // Regular files cannot be polled, and never block.
   co_return !error || error == asio::error::operation_not_supported;
 }
 
@@ -53,7 +53,8 @@ void Descriptor::Watch() {
   const int flags = fcntl(unwatched_.get(), F_GETFL);
   (void)unwatched_.Release();
   descriptor_.native_non_blocking(true, error);
-  // Asio would make it non-blocking at its first wait unless it believes that it is so already. Let it believe.
+  // Asio would make it non-blocking at its first wait unless its own flag says that this was done. So the flag is set,
+  // and the mode restored.
   if (flags >= 0) (void)fcntl(fd(), F_SETFL, flags);
 }
 

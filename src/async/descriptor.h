@@ -1,6 +1,6 @@
 // Waiting for descriptors on the loop. One that is ours alone is made non-blocking: a guest at the other end may change
 // its mind between "ready" and our call. One that we share with other processes (our standard streams) keeps its flags,
-// since they belong to everyone who holds it.
+// since every process that holds it shares them.
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -21,7 +21,7 @@ struct Opened {
 };
 
 // Another descriptor for what `fd` is: a terminal or a pipe is opened anew (O_RDONLY or O_WRONLY), so that it can be
-// made non-blocking without changing that for those whom we share it with. Anything else is duplicated.
+// made non-blocking without changing that for the processes that share it. Anything else is duplicated.
 Opened OpenPrivately(int fd, int access);
 
 class Descriptor {

@@ -1,4 +1,4 @@
-// A flag that tasks wait for. Set once; everyone who waits, now or later, goes on.
+// A flag that tasks wait for. Set once; every task that waits, now or later, goes on.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>

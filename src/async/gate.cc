@@ -10,8 +10,8 @@ Task<Gate::Pass> Gate::Enter() {
     co_return Pass(this);
   }
   auto place = waiting_.emplace(waiting_.end(), loop_);
-  // Whoever leaves hands the place over without freeing it. Somebody who is cancelled here still gets it, and gives it
-  // back at once.
+  // A pass that is given back hands its place over without freeing it. A task that is cancelled here still gets the
+  // place, and gives it back at once.
   while (!place->is_set()) (void)co_await place->Wait();
   waiting_.erase(place);
   co_return Pass(this);

@@ -51,6 +51,8 @@ class Meter {
       if (!measured) co_return measured;
       bench->rows.push_back(std::move(row));
     }
+    auto alone = co_await MeasureAlone(bench);
+    if (!alone) co_return alone;
     auto many = co_await MeasureMany(bench);
     if (!many) co_return many;
     auto hostile = co_await MeasureHostile(loop_, address_, python_);
@@ -133,6 +135,32 @@ class Meter {
     }
     if (!ran) co_return ran;
     co_return co_await Delete(client, *session);
+  }
+
+  // The bare interpreter and a program of the server in turns, so that what disturbs the machine disturbs both.
+  async::Task<Status> MeasureAlone(SessionBench* bench) const {
+    BenchRow bare{"floor: python3 -c 'print(1)'", "no isolation", {}, ""};
+    BenchRow alone{"HTTP: one program, POST /v1/run", "in a jail of its own", {}, "", bare.name};
+    http::Client client = Connect();
+    const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+    const Json program = {{"code", "print(1)"}, {"policy", {{"python", python_}}}};
+    for (int run = -5; run < options_.runs; ++run) {
+      auto start = async::Clock::now();
+      CO_TRY(os::Process process,
+             StartOnHost({python_, "-c", "print(1)"}, {{null.get(), 0}, {null.get(), 1}, {null.get(), 2}}));
+      CO_TRY(const int status, process.Wait());
+      if (status != 0) co_return Err(ErrorCode::kInternal, "'{}' failed", python_);
+      if (run >= 0) bare.milliseconds.push_back(Since(start));
+      (void)co_await async::SleepUntil(async::Clock::now() + kPause);
+      start = async::Clock::now();
+      auto result = co_await Ask(client, "POST", "/v1/run", program);
+      if (!result) co_return std::unexpected(std::move(result.error()));
+      if (result->value("status", "") != "ok") co_return Err(ErrorCode::kInternal, "print(1): {}", result->dump());
+      if (run >= 0) alone.milliseconds.push_back(Since(start));
+    }
+    bench->rows.push_back(std::move(bare));
+    bench->rows.push_back(std::move(alone));
+    co_return Status{};
   }
 
   async::Task<Status> MeasureMany(SessionBench* bench) const {

@@ -1,6 +1,6 @@
-// Whole lines to a reader that may be slow: each is written to its end by one task, whatever becomes of whoever queued
-// it, so that lines of several runs never mix and a cancelled run leaves no half of one. Bounded: writers wait for
-// room.
+// Whole lines to a reader that may be slow: each is written to its end by one task, whatever becomes of the task that
+// queued it, so that lines of several runs never mix and a cancelled run leaves no half of one. Bounded: writers wait
+// for room.
 #pragma once
 
 #include <deque>

@@ -178,7 +178,7 @@ Result<ParsedPolicy> ParsePolicy(const TypedKeys& typed) {
                ToString(executor), key->name, policy::NamesOf(key->executors), key->instead.empty() ? "" : ", or ",
                key->instead);
   }
-  if (policy.network == Network::kBridge && executor != ExecutorKind::kContainer) {
+  if (policy.network == Network::kBridge && !policy::Takes(executor, "container.image")) {
     return Err(ErrorCode::kInvalid, "--network bridge is for --executor container");
   }
   if (parsed.given.Has("storage")) TRY_VOID(ResolveStorage(&parsed.spec));

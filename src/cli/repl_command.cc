@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "installer/session_packages.h"
 #include "language/host_path.h"
+#include "policy/keys.h"
 #include "session/session.h"
 
 namespace cella::cli {
@@ -117,14 +118,14 @@ int ReplCommand(const ReplOptions& options) {
   preload.insert(preload.end(), used->preload.begin(), used->preload.end());
   session::SessionOptions session_options = SessionOf(*policy);
   const SessionSpec& spec = policy->spec;
-  const bool takes_packages = run::TakesPackages(spec);
+  const bool takes_packages = policy::TakesPackages(spec);
   installer::PackageService service(loop, {.state_dir = {}, .of_the_user = true, .rules = {}});
   auto requirements = RequirementsOf(spec.storage);
   if (!requirements) return Fail(requirements.error());
   auto packages = std::make_shared<installer::SessionPackages>(service, spec.policy, std::move(*requirements), true);
   if (takes_packages) session_options.spaces[run::kPackagesSpace] = packages;
   engine::EngineOptions engine_options{.layers = service.layers(), .opened = used->opened};
-  if (spec.executor == ExecutorKind::kSubprocess) {
+  if (policy::Takes(spec.executor, "kernel")) {
     engine_options.opened.readable = service.ready();
     engine_options.kernel_environments = &service;
   }

@@ -17,6 +17,7 @@
 #include "cli/storage_use.h"
 #include "engine/engine.h"
 #include "installer/session_packages.h"
+#include "policy/keys.h"
 #include "session/fold.h"
 #include "session/json.h"
 #include "session/rejected.h"
@@ -259,7 +260,7 @@ int RunCommand(const RunOptions& options) {
     if (used) {
       const SessionSpec& spec = runner.run().spec;
       engine::EngineOptions engine_options{.opened = used->opened};
-      if (spec.executor == ExecutorKind::kSubprocess) {
+      if (policy::Takes(spec.executor, "kernel")) {
         packages.emplace(loop, installer::PackageService::Settings{.state_dir = {}, .of_the_user = true, .rules = {}});
         engine_options.opened.readable = packages->ready();
         engine_options.kernel_environments = &*packages;

@@ -7,6 +7,8 @@
 #include <array>
 #include <optional>
 
+#include "policy/keys.h"
+
 namespace cella::cli {
 namespace {
 
@@ -81,7 +83,7 @@ std::string RunNotes::Advice(ExecutorKind executor, Network network) const {
         *name);
   }
   if (network == Network::kNone && TellsOfNoNetwork(stderr_end_)) {
-    return executor == ExecutorKind::kContainer
+    return policy::Takes(executor, "container.image")
                ? "cella: the code has no network; --network bridge gives it the engine's\n"
                : "cella: the code has no network; --network host gives it the network of this machine\n";
   }

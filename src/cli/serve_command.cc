@@ -89,7 +89,7 @@ SIGTERM drains: no new runs, those that are on get a grace, then it ends.)");
       .add_option("--token-fd", o->token_fd,
                   "Read the tokens from this inherited descriptor; then every client needs one, also on Unix sockets")
       ->check(CLI::NonNegativeNumber);
-  command.add_flag("--no-auth", o->no_auth, "Let everybody in who reaches it; loopback addresses only");
+  command.add_flag("--no-auth", o->no_auth, "Demand no token of any client; loopback addresses only");
   command.add_flag("--insecure-http", o->insecure_http,
                    "Listen without TLS on addresses that other machines can reach");
   command.add_flag("--check-config", o->check_config, "Print the configuration as it holds, and end");

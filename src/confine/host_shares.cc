@@ -143,8 +143,8 @@ class Check {
     }
   }
 
-  // Where the name of `path`, or of a directory or link on the way to it, lies: who may write there decides what is
-  // found under the name.
+  // Where the name of `path`, or of a directory or link on the way to it, lies: a user who may write there decides what
+  // is found under the name.
   std::optional<Sight> FindOnTheWay(const std::string& path, bool writable) {
     for (std::string part = path; part != "/"; part = DirName(part)) {
       if (auto sight = Find(files_.PlaceOf(part), writable)) return sight;

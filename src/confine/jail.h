@@ -1,5 +1,5 @@
-// The supervisor's side of one jail, or of an unconfined tree: starts programs in it, hears of them, and ends it. Lives
-// on the loop. When it goes away, so does everything inside.
+// The supervisor's side of one jail, or of an unconfined tree: starts programs in it, takes reports about them, and
+// ends it. Lives on the loop. When it goes away, so does everything inside.
 #pragma once
 
 #include <functional>

@@ -2,34 +2,28 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 
+#include "confine/block_usage.h"
+#include "confine/program_output.h"
 #include "language/code_name.h"
 #include "os/io.h"
-#include "os/syscalls.h"
-#include "os/unread.h"
 
 namespace cella::confine {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kReadSize = 65536;
-// What /proc/sys/fs/pipe-max-size allows a guest to make of its pipe, at most.
-constexpr size_t kLargestPipe = (size_t{1} << 20) + kReadSize;
-
-enum Key { kKeyOut, kKeyErr, kKeyControl };
+constexpr int kKeyControl = ProgramOutput::kFirstFree;
 
 class ProgramExecution : public run::Execution {
  public:
   ProgramExecution(const ProgramPlace& place, Program program, async::ReadySet ready)
       : place_(place),
         program_(std::move(program)),
-        name_(program_.plan, program_.cwd),
         ready_(std::move(ready)),
+        output_(ready_, language::CodeName(program_.plan, program_.cwd)),
         input_(place.loop) {
     ways_.push_back(&program_.plan.commands);
     for (const auto& fallback : program_.plan.fallbacks) ways_.push_back(&fallback);
@@ -51,17 +45,11 @@ class ProgramExecution : public run::Execution {
   void Wake() override { ready_.Wake(); }
   void Send(run::StopStep step) override;
   bool HasStarted() override { return has_started_; }
-  void CloseOutput(Stream stream) override { Close(stream == Stream::kStdout ? out_ : err_); }
+  void CloseOutput(Stream stream) override { output_.Close(stream); }
   std::optional<std::chrono::nanoseconds> CpuUsed() const override;
   async::Task<Result<run::RunFacts>> Finish(run::Output& out) override;
 
  private:
-  struct Pipe {
-    UniqueFd fd;
-    Key key;
-    bool held = false;
-  };
-
   const language::Command& command() const { return (*ways_[way_])[command_]; }
   Status StartCommand();
   Status StartCandidate();
@@ -69,21 +57,15 @@ class ProgramExecution : public run::Execution {
   Status TryNext(Error missing);
   void TakeReports(run::Output& out);
   void CommandEnded(const jail::Report& report, run::Output& out);
-  bool Read(Pipe& pipe, Stream stream, run::Output& out);
-  void ReadRest(Pipe& pipe, Stream stream, run::Output& out);
-  void Hold(Pipe& pipe, bool hold);
-  void Close(Pipe& pipe);
   std::optional<os::CgroupUsage> Usage() const;
-  void ReadCounters();
   async::Task<void> PumpInput(async::Opened input, UniqueFd pipe);
 
   const ProgramPlace place_;
   Program program_;
-  language::CodeName name_;
   std::vector<const std::vector<language::Command>*> ways_;
   size_t way_ = 0, command_ = 0, candidate_ = 0;
   async::ReadySet ready_;
-  Pipe out_{{}, kKeyOut}, err_{{}, kKeyErr};
+  ProgramOutput output_;
   async::Opened source_;  // of the program's input, until it is pumped
   UniqueFd input_write_;
   async::TaskGroup input_;
@@ -97,10 +79,9 @@ class ProgramExecution : public run::Execution {
   bool ended_ = false;
   std::optional<Error> failure_;
   std::optional<jail::Report> last_;
-  std::optional<std::chrono::nanoseconds> cpu_before_;  // of the block
+  BlockUsage used_;
   double reaped_cpu_ms_ = 0;
   uint64_t peak_memory_ = 0;
-  uint64_t oom_kills_before_ = 0, refused_forks_before_ = 0;  // of the command that runs
 };
 
 std::optional<os::CgroupUsage> ProgramExecution::Usage() const {
@@ -110,26 +91,15 @@ std::optional<os::CgroupUsage> ProgramExecution::Usage() const {
   return usage ? std::optional(*usage) : std::nullopt;
 }
 
-void ProgramExecution::ReadCounters() {
-  auto usage = Usage();
-  if (!usage) return;
-  if (!cpu_before_) cpu_before_ = usage->cpu.value_or(0ns);
-  oom_kills_before_ = usage->oom_kills.value_or(0);
-  refused_forks_before_ = usage->pids_refused.value_or(0);
-}
-
 Status ProgramExecution::StartCommand() {
   candidate_ = 0;
-  ReadCounters();
+  used_.Begin(Usage());
   return StartCandidate();
 }
 
 Status ProgramExecution::StartCandidate() {
-  TRY(os::Pipe out, os::MakePipe());
-  TRY(os::Pipe err, os::MakePipe());
-  for (const os::Pipe* pipe : {&out, &err}) {
-    if (fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return SysErr(errno, "make a pipe");
-  }
+  TRY(os::Pipe out, os::MakeOutputPipe());
+  TRY(os::Pipe err, os::MakeOutputPipe());
   os::Pipe in;
   const bool feeds_input = command().purpose == language::Purpose::kRun && program_.standard_input;
   if (feeds_input) {
@@ -153,13 +123,7 @@ Status ProgramExecution::StartCandidate() {
   TRY(tag_, place_.jail.Exec(request, stdio));
   starting_ = true;
   input_write_ = std::move(in.write);
-  Close(out_);
-  Close(err_);
-  out_.fd = std::move(out.read);
-  err_.fd = std::move(err.read);
-  out_.held = err_.held = false;
-  TRY_VOID(ready_.Add(out_.fd.get(), kKeyOut));
-  return ready_.Add(err_.fd.get(), kKeyErr);
+  return output_.Open(std::move(out.read), std::move(err.read));
 }
 
 Status ProgramExecution::TryNext(Error missing) {
@@ -223,69 +187,19 @@ void ProgramExecution::CommandEnded(const jail::Report& report, run::Output& out
     ended_ = true;
     return;
   }
-  ReadRest(out_, Stream::kStdout, out);
-  ReadRest(err_, Stream::kStderr, out);
+  output_.ReadRest(out);
   ++command_;
   if (auto started = StartCommand(); !started) failure_ = std::move(started.error());
 }
 
-void ProgramExecution::Close(Pipe& pipe) {
-  if (!pipe.fd) return;
-  Hold(pipe, true);
-  pipe.fd.Reset();
-}
-
-void ProgramExecution::Hold(Pipe& pipe, bool hold) {
-  if (!pipe.fd || pipe.held == hold) return;
-  pipe.held = hold;
-  if (hold) {
-    ready_.Remove(pipe.fd.get());
-  } else {
-    (void)ready_.Add(pipe.fd.get(), pipe.key);
-  }
-}
-
-bool ProgramExecution::Read(Pipe& pipe, Stream stream, run::Output& out) {
-  if (!pipe.fd) return false;
-  std::array<char, kReadSize> buffer;
-  ssize_t n = os::RetryOnEintr([&] { return read(pipe.fd.get(), buffer.data(), buffer.size()); });
-  if (n <= 0) {
-    if (n == 0 || errno != EAGAIN) Close(pipe);
-    return false;
-  }
-  std::string bytes(buffer.data(), static_cast<size_t>(n));
-  if (stream == Stream::kStderr) {
-    const bool more = static_cast<size_t>(n) == buffer.size() && os::UnreadBytes(pipe.fd.get()) > 0;
-    bytes = name_.Show(std::move(bytes), more);
-  }
-  if (!bytes.empty()) out.Push(OutputEvent{stream, std::move(bytes)});
-  return true;
-}
-
-// The program has ended, so that what it wrote is in the pipe. Another process may hold the write end (it was passed to
-// another jail over a shared directory): that is no reason to wait, nor to take more than a pipe can hold.
-void ProgramExecution::ReadRest(Pipe& pipe, Stream stream, run::Output& out) {
-  for (size_t taken = 0; taken < kLargestPipe && Read(pipe, stream, out); taken += kReadSize) {
-  }
-  if (std::string rest = stream == Stream::kStderr ? name_.Rest() : ""; !rest.empty()) {
-    out.Push(OutputEvent{stream, std::move(rest)});
-  }
-  Close(pipe);
-}
-
 async::Task<run::Progress> ProgramExecution::Advance(async::TimePoint until, run::Output& out) {
-  Hold(out_, out.full(Stream::kStdout));
-  Hold(err_, out.full(Stream::kStderr));
+  output_.HoldFull(out);
   if (!ended_ && !failure_) {
     ready_.SetDeadline(until);
     auto keys = co_await ready_.Wait();
     for (int key : keys) {
-      switch (key) {
-        case kKeyOut: (void)Read(out_, Stream::kStdout, out); break;
-        case kKeyErr: (void)Read(err_, Stream::kStderr, out); break;
-        case kKeyControl: TakeReports(out); break;
-        default: break;
-      }
+      output_.Read(key, out);
+      if (key == kKeyControl) TakeReports(out);
     }
   }
   if (ended_ || failure_) co_return run::Progress::kGone;
@@ -313,16 +227,13 @@ void ProgramExecution::Send(run::StopStep step) {
 
 std::optional<std::chrono::nanoseconds> ProgramExecution::CpuUsed() const {
   if (!place_.limits.cpu_time_by_cgroup || !place_.cgroup) return std::nullopt;
-  auto usage = place_.cgroup.Usage();
-  if (!usage || !usage->cpu) return std::nullopt;
-  return *usage->cpu - cpu_before_.value_or(0ns);
+  return used_.Cpu(Usage());
 }
 
 async::Task<Result<run::RunFacts>> ProgramExecution::Finish(run::Output& out) {
   input_.Cancel();
   co_await input_.Join();
-  ReadRest(out_, Stream::kStdout, out);
-  ReadRest(err_, Stream::kStderr, out);
+  output_.ReadRest(out);
   if (place_.shared) place_.jail.WatchRun(0);
   (void)place_.jail.TakeBreach();  // the report of the program's end has the reason too
   if (failure_) co_return std::unexpected(std::move(*failure_));
@@ -334,14 +245,7 @@ async::Task<Result<run::RunFacts>> ProgramExecution::Finish(run::Output& out) {
   facts.place_gone = place_.jail.gone();
   facts.usage.cpu_ms = reaped_cpu_ms_;
   facts.usage.peak_memory = peak_memory_;
-  if (auto usage = Usage()) {
-    if (usage->cpu) {
-      facts.usage.cpu_ms = std::chrono::duration<double, std::milli>(*usage->cpu - cpu_before_.value_or(0ns)).count();
-    }
-    facts.usage.peak_memory = usage->peak_memory.value_or(facts.usage.peak_memory);
-    facts.oom_kills = usage->oom_kills.value_or(0) - oom_kills_before_;
-    facts.refused_forks = usage->pids_refused.value_or(0) - refused_forks_before_;
-  }
+  used_.AddTo(&facts, Usage());
   co_return facts;
 }
 

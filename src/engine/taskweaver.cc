@@ -21,7 +21,7 @@ void TaskWeaver::Apply(Policy* policy) const {
   policy->system_packages = true;
   if (executor != ExecutorKind::kContainer) return;
   policy->container.image = image.empty() ? kDefaultImage : image;
-  // Who names it wants no other.
+  // With the name alone the engine could take another tag.
   if (image == kDefaultImage) policy->container.image += ":latest";
   policy->container.pull = image.empty();
 }

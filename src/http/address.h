@@ -31,7 +31,7 @@ constexpr size_t kMaxSocketPath = 107;
 // Port 0 asks for a free one. An empty host is loopback: reaching beyond this machine must be asked for by name.
 Result<Address> ParseAddress(std::string_view text);
 
-// The numeric form of what the kernel tells (getsockname, accept).
+// The numeric form of an address from the kernel (getsockname, accept).
 Address FromSocketAddress(const sockaddr_storage& address);
 
 // A Unix socket, or a numeric address of this machine's loopback. A name is not resolved: "localhost" is not one.

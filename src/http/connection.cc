@@ -48,8 +48,8 @@ Task<void> Connection::Serve(const Tls* tls) {
   co_await LetPeerFinish();
 }
 
-// A close with unread bytes resets the connection, and the reset overtakes the answer that tells why. So the peer is
-// read a little longer, and not believed a word.
+// A close with unread bytes resets the connection, and the reset overtakes the answer with the reason. So the peer is
+// read a little longer, and what it sends is dropped.
 Task<void> Connection::LetPeerFinish() {
   if (stream_->is_killed() || peer_ended_) co_return;
   const bool unread = must_close_ || !request_.parser().is_done();

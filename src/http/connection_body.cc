@@ -14,7 +14,7 @@ constexpr size_t kMaxChunkLine = size_t{8} << 10;  // also for all trailers
 }  // namespace
 
 Task<Status> Connection::SendContinue() {
-  // One who has sent of the body already does not wait for it.
+  // A client that has sent a part of the body does not wait for it.
   if (continue_sent_ || !request_.expects_continue() || body_read_ > 0 || answer_ != Answer::kNone) {
     co_return Status{};
   }

@@ -29,7 +29,7 @@ Result<UniqueFd> ListenOn(const addrinfo& one, int backlog, const std::string& n
   if (!fd) return SysErr(errno, "make a socket for '{}'", name);
   const int on = 1;
   (void)setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  // [::] is what it says: who wants both families listens twice.
+  // [::] is IPv6 alone: for both families there are two listeners.
   if (one.ai_family == AF_INET6) (void)setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   if (bind(fd.get(), one.ai_addr, one.ai_addrlen) < 0 || listen(fd.get(), backlog) < 0) {
     return SysErr(errno, "listen on '{}'", name);

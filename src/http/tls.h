@@ -48,7 +48,7 @@ class TlsSession {
   Result<Step> Handshake();
   Result<Step> Read(char* data, size_t size);
   Result<Step> Write(const char* data, size_t size);
-  // Tells the peer that nothing follows, if that can be told without waiting.
+  // Sends the close notification, if that is possible without waiting.
   void SendEnd();
 
  private:

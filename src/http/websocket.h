@@ -33,7 +33,7 @@ class WebSocket {
   virtual async::Task<Status> Send(std::string_view text) = 0;
   virtual async::Task<Status> SendBinary(std::string_view bytes) = 0;
   virtual async::Task<Status> Ping() = 0;
-  // Says goodbye once; the second call and every Send after it do nothing. 1000 is the ordinary end.
+  // Sends a close frame once; the second call and every Send after it do nothing. 1000 is the ordinary end.
   virtual async::Task<void> Close(uint16_t code, std::string_view reason) = 0;
 
   // When anything was last received, a pong included: for deciding that a silent peer is gone.

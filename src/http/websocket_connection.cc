@@ -93,7 +93,7 @@ Task<Status> WebSocketConnection::HandleControl(FrameHeader header) {
   input_.Consume(payload.size());
   Unmask(payload, header.mask, 0);
   if (header.opcode == Opcode::kPing) {
-    // After our goodbye there is nothing to send, but its answer is still awaited.
+    // After our close frame there is nothing to send, but the answer to it is still awaited.
     if (!said_goodbye_) {
       Status answered = co_await SendFrame(Opcode::kPong, payload);
       CO_TRY_VOID(answered);

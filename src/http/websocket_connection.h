@@ -33,7 +33,7 @@ class WebSocketConnection final : public WebSocket {
   async::Task<Result<FrameHeader>> NextHeader();
   async::Task<Status> HandleControl(FrameHeader header);
   async::Task<Status> AppendPayload(FrameHeader header, Message& message);
-  // Closes with the code that tells why, and returns the error.
+  // Closes with the code of the reason, and returns the error.
   async::Task<Error> Break(uint16_t code, std::string why);
 
   Stream& stream_;

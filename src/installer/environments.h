@@ -1,5 +1,5 @@
-// Environments for those who host sessions: made once for all that ask, known by name to their owners, and counted for
-// them. An owner is a client of a server; the user's own environments have none, and are shared with `cella env`.
+// Environments for programs that host sessions: made once for all that ask, known by name to their owners, and counted
+// for them. An owner is a client of a server; the user's own environments have none, and are shared with `cella env`.
 // Lives on the loop.
 #pragma once
 
@@ -82,7 +82,7 @@ class Environments {
   async::Task<Result<environment::Request>> RequestFor(const EnvironmentChoice& choice);
   async::Task<Result<environment::Ready>> BuildPackages(const EnvironmentRequest& request, environment::Request wanted,
                                                         Progress progress, run::StopToken stop);
-  // What nobody may keep, unless others do.
+  // Drops an environment that its owner may not keep, unless another owner has it.
   async::Task<void> Forget(environment::Ready ready);
   void ForgetOldFailures(const std::string& owner);
   size_t BuildingOf(const std::string& owner) const;

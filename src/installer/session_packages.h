@@ -1,5 +1,5 @@
-// Packages that sessions add, for those who host sessions: the store, the builder (started when it is first needed),
-// and what each session added. Lives on the loop.
+// Packages that sessions add, for programs that host sessions: the store, the builder (started when it is first
+// needed), and what each session added. Lives on the loop.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The connection file, which tells a kernel where to listen and with which key to sign.
+// The connection file: the addresses on which a kernel listens, and the key that signs its messages.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // Whether a zygote may load code from directories of the host. A zygote runs what its environment holds before any
-// guest exists, and every session of the environment is a copy of it. Hence nobody but root and the caller may have
+// guest exists, and every session of the environment is a copy of it. Hence only root and the caller may have
 // written that code, and no guest. Safe from any thread; blocks on the file system.
 #pragma once
 

@@ -9,7 +9,7 @@
 namespace cella::language {
 
 // `program` is absolute. kPermission: it, or what it leads to, lies neither below a system directory nor below one of
-// `places` (the caller's own, which no guest was given), or somebody else than root and the caller may exchange it.
+// `places` (the caller's own, which no guest was given), or a user other than root and the caller may exchange it.
 // kNotFound: there is none.
 Status CheckHostProgram(const std::string& program, std::span<const std::string> places = {});
 

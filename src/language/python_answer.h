@@ -29,7 +29,7 @@ class PythonAsker {
   explicit PythonAsker(const HostEnv& host);
 
   // `path` is absolute. An environment (venv, Conda) is described by its files, and a venv by its base interpreter's
-  // answer too. A shim is described by the interpreter that it stands for. Everything else answers for itself; what it
+  // answer too. A shim is described by the interpreter that it starts. Everything else answers for itself; what it
   // claims is refused (kUnsupported) unless the question showed it. kNotFound: there is no such executable file.
   Result<PythonAnswer> Ask(const std::string& path) { return Ask(path, 0); }
 

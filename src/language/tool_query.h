@@ -1,4 +1,4 @@
-// A question to a program of the host (its version, its prefix, which real program it stands for), as a value, and the
+// A question to a program of the host (its version, its prefix, which real program it starts), as a value, and the
 // port by which it is asked. A guest may have planted any program that a user names, so the only implementation
 // (executor/ask_program.h) starts it in a jail that shows what the query lists and nothing else.
 #pragma once

@@ -277,8 +277,8 @@ class Zygote {
     SendReport(control_, report, nullptr, 0);
   }
 
-  // Also what runners made as our children: checkpoints, and whatever a guest does with CLONE_PARENT. Nobody hears of
-  // an end without asking, so no guest can flood the supervisor.
+  // Also what runners made as our children: checkpoints, and whatever a guest does with CLONE_PARENT. An end is
+  // reported only when the supervisor asks, so no guest can flood it.
   void Reap() {
     for (int reaped = 0; reaped < kReapedPerTurn; ++reaped) {
       int status = 0;

@@ -11,9 +11,7 @@ static_assert(static_cast<int>(Variable::Kind::kJson) == CELLA_VARIABLE_JSON);
 
 namespace {
 
-bool IsInThisProcess(const SessionCore& session) {
-  return session.isolation().executor == ToString(ExecutorKind::kInProcess);
-}
+bool IsInThisProcess(const SessionCore& session) { return session.isolation().executor == ToString(kInThisProcess); }
 
 // Nothing is thrown out of here: memory that is exhausted ends the process, as in most C programs.
 template <typename Change>

@@ -98,7 +98,7 @@ void cella_engine_free(cella_engine* engine) { delete engine; }
 cella_session* cella_session_open(cella_engine* engine, const char* policy, cella_error** error) {
   auto opened = Guarded(error, [&]() -> Result<cella_session*> {
     TRY(SessionRequest request, ReadSessionRequest(TextOf(policy)));
-    if (request.executor == ExecutorKind::kInProcess) TRY_VOID(CheckInterpreterIsFree());
+    if (request.executor == kInThisProcess) TRY_VOID(CheckInterpreterIsFree());
     std::shared_ptr<Host> host;
     if (engine != nullptr) {
       host = engine->host;

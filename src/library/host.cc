@@ -141,7 +141,7 @@ storage::Service& Host::storages() {
 }
 
 Result<std::unique_ptr<engine::Engine>> Host::MakeEngine(ExecutorKind kind) {
-  if (kind == ExecutorKind::kInProcess) {
+  if (kind == kInThisProcess) {
     auto made = std::make_unique<engine::Engine>();
     TRY(made->table, language::LanguageTable::Load(installation_.languages));
     language::HostEnv host = language::HostEnv::FromProcess("");

@@ -28,6 +28,9 @@ namespace cella::library {
 
 class SessionCore;
 
+// The kind whose code runs in the application's own process.
+inline constexpr ExecutorKind kInThisProcess = ExecutorKind::kInProcess;
+
 class Host {
  public:
   // Starts the thread. It takes no signal.

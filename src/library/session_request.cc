@@ -1,7 +1,7 @@
 #include "library/session_request.h"
 
-#include <limits>
-
+#include "library/host.h"
+#include "policy/keys.h"
 #include "server/admission.h"
 
 namespace cella::library {
@@ -18,15 +18,7 @@ server::Config Everything() {
   config.allow.whole_machine = true;
   config.defaults.idle_timeout = kLong;
   config.defaults.max_lifetime = kLong;
-  SessionSpec& most = config.maxima;
-  Limits& limits = most.policy.limits;
-  for (auto* size : {&limits.memory, &limits.pids, &limits.disk, &limits.output, &limits.open_files, &limits.calls}) {
-    size->value = std::numeric_limits<uint64_t>::max();
-  }
-  for (auto* time : {&limits.timeout.value, &limits.cpu_time.value, &most.idle_timeout, &most.max_lifetime,
-                     &most.policy.startup_timeout}) {
-    *time = std::chrono::nanoseconds::max();
-  }
+  config.maxima = policy::UnlimitedMaxima();
   return config;
 }
 
@@ -55,7 +47,7 @@ Result<SessionRequest> ReadSessionRequest(std::string_view policy) {
   }
   auto spec = server::Admit(*asked, Everything(), "");
   if (!spec) return std::unexpected(FromApi(spec.error()));
-  if (!spec->storage.empty() && spec->executor == ExecutorKind::kInProcess) {
+  if (!spec->storage.empty() && spec->executor == kInThisProcess) {
     return Err(ErrorCode::kUnsupported,
                "storage: code in the application's own process has no storage: choose another executor");
   }

@@ -79,7 +79,7 @@ class Cgroup {
   // v2: the group's directory for clone3(CLONE_INTO_CGROUP); else -1.
   int v2_dir() const { return v2_dir_.get(); }
   // v1: a descriptor of each hierarchy's `tasks`. A single-threaded child joins by writing "0" into each: the kernel
-  // judges by whoever opened the descriptor, so the child needs no rights, and a thread that moves itself skips the
+  // judges by the process that opened it, so the child needs no rights, and a thread that moves itself skips the
   // global lock that makes moving another pid cost 10-15 ms.
   std::span<const UniqueFd> v1_tasks() const { return std::span(tasks_).first(task_count_); }
   // Closes v2_dir() and v1_tasks() while no process joins; the group stays.

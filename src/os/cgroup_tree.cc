@@ -56,8 +56,8 @@ size_t KillRound(int base, std::string_view group, Deadline deadline) {
     pids.push_back(pid);
     pidfds.emplace_back(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   }
-  // A listed pid may have died and been given to a stranger before its pidfd was opened. Who is still listed after the
-  // opening is the one that the pidfd names, or that one is dead and the signal goes nowhere.
+  // A listed pid may have died and been given to another process before its pidfd was opened. A process that is still
+  // listed after the opening is the one that the pidfd names, or that one is dead and the signal goes nowhere.
   const std::vector<pid_t> still = ReadMembers(base, group);
   std::vector<pollfd> waiting;
   for (size_t i = 0; i < pids.size(); ++i) {

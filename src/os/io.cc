@@ -22,6 +22,12 @@ Result<Pipe> MakePipe() {
   return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
+Result<Pipe> MakeOutputPipe() {
+  TRY(Pipe pipe, MakePipe());
+  if (fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK) < 0) return SysErr(errno, "make a pipe");
+  return pipe;
+}
+
 namespace {
 
 Result<SocketPair> MakeSockets(int type) {

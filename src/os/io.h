@@ -17,6 +17,8 @@ struct Pipe {
   UniqueFd write;
 };
 Result<Pipe> MakePipe();
+// For the output of another process: reading does not block.
+Result<Pipe> MakeOutputPipe();
 
 struct SocketPair {
   UniqueFd ours;

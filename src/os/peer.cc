@@ -33,7 +33,7 @@ UniqueFd OpenPeer(int socket, pid_t pid) {
 }
 
 // The links in /proc/PID/ns of a process with more rights than ours cannot be read. The map of ids is readable for
-// everybody; only root of the namespace above can give a namespace below the same map as its own.
+// every user; only root of the namespace above can give a namespace below the same map as its own.
 bool HasOwnIdMap(const std::string& process) {
   auto theirs = ReadFile(process + "/uid_map", kMaxIdMap);
   auto ours = ReadFile("/proc/self/uid_map", kMaxIdMap);
@@ -60,7 +60,7 @@ PeerProcess DescribePeer(int socket, const OwnNamespaces& own) {
   PeerProcess peer;
   ucred credentials = {};
   socklen_t size = sizeof credentials;
-  // What cannot be known is nobody, not root.
+  // A peer that cannot be identified counts as the user "nobody", not as root.
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0) return peer;
   peer.uid = credentials.uid;
   peer.pid = credentials.pid;

@@ -1,4 +1,4 @@
-// What a pidfd tells about its process.
+// What a pidfd shows of its process.
 #pragma once
 
 #include <sys/types.h>

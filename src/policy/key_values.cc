@@ -1,6 +1,7 @@
 // The values of keys: copied, shown, compared.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "base/units.h"
@@ -83,6 +84,25 @@ struct Amount {
   std::optional<double> operator()(const auto&) const { return std::nullopt; }
 };
 
+struct Unlimit {
+  SessionSpec& spec;
+
+  void operator()(At<Nanoseconds> field) const { *field(spec) = Nanoseconds::max(); }
+  void operator()(At<Limit<Nanoseconds>> field) const { field(spec)->value = Nanoseconds::max(); }
+  void operator()(At<Limit<uint64_t>> field) const { field(spec)->value = std::numeric_limits<uint64_t>::max(); }
+  void operator()(At<std::optional<double>> field) const { field(spec)->reset(); }
+  void operator()(const auto&) const {}  // has no maximum
+};
+
+struct Asked {
+  template <typename T>
+  bool operator()(const Limit<T>& limit) const {
+    return limit.asked;
+  }
+  bool operator()(const std::optional<double>& share) const { return share.has_value(); }
+  bool operator()(const auto&) const { return false; }  // no limit
+};
+
 }  // namespace
 
 void Copy(const Key& key, const SessionSpec& from, SessionSpec* to) {
@@ -107,6 +127,26 @@ SessionSpec DefaultMaxima() {
     if (!key.maximum.empty() && key.maximum != "none") (void)SetText(key, key.maximum, &maxima);
   }
   return maxima;
+}
+
+SessionSpec UnlimitedMaxima() {
+  SessionSpec maxima;
+  for (const Key& key : Keys()) {
+    if (key.ask == Ask::kUpToMaximum) std::visit(Unlimit{maxima}, key.field);
+  }
+  return maxima;
+}
+
+bool IsAsked(const Key& key, const SessionSpec& spec) { return WithValue(key, spec, Asked{}); }
+
+bool Takes(ExecutorKind executor, std::string_view key) {
+  const Key* found = Find(key);
+  return found != nullptr && Has(found->executors, executor);
+}
+
+bool TakesPackages(const SessionSpec& spec) {
+  const Policy& policy = spec.policy;
+  return Takes(spec.executor, "deps") && policy.rootfs.empty() && policy.container.mode == ContainerMode::kSession;
 }
 
 bool Exceeds(const Key& key, const SessionSpec& spec, const SessionSpec& maxima) {

@@ -152,6 +152,15 @@ SessionSpec DefaultMaxima();
 bool Exceeds(const Key& key, const SessionSpec& spec, const SessionSpec& maxima);
 // kWord: those that there are.
 std::vector<std::string> WordsOf(const Key& key);
+// No maximum for any key that can have one.
+SessionSpec UnlimitedMaxima();
+// Whether the caller set this limit.
+bool IsAsked(const Key& key, const SessionSpec& spec);
+// Whether the key has a meaning for the executor. Code that needs to tell executors apart asks for a key of theirs.
+bool Takes(ExecutorKind executor, std::string_view key);
+// Whether sessions like this one add packages: not in another root tree, and in a container only if it stays.
+// stays.
+bool TakesPackages(const SessionSpec& spec);
 // The first given key that has no meaning for the executor.
 const Key* FindMeaningless(const KeySet& given, ExecutorKind executor);
 // "sandbox, local"

@@ -192,5 +192,42 @@ TEST(PolicyKeysTest, EnvironmentIsANameOrWhatOneIsMadeFrom) {
   }
 }
 
+TEST(PolicyKeysTest, UnlimitedMaximaBoundNoKeyAndDefaultMaximaBoundEach) {
+  const SessionSpec unlimited = UnlimitedMaxima();
+  for (const Key& key : Keys()) {
+    if (key.ask != Ask::kUpToMaximum) continue;
+    EXPECT_FALSE(Exceeds(key, DefaultMaxima(), unlimited)) << key.name;
+    if (key.maximum != "none") EXPECT_TRUE(Exceeds(key, unlimited, DefaultMaxima())) << key.name;
+  }
+}
+
+TEST(PolicyKeysTest, OnlyALimitThatWasSetIsAsked) {
+  for (const Key& key : Keys()) {
+    if (!key.name.starts_with("limits.")) continue;
+    SessionSpec spec;
+    EXPECT_FALSE(IsAsked(key, spec)) << key.name;
+    ASSERT_TRUE(Set(key, SampleOf(key), &spec)) << key.name;
+    EXPECT_TRUE(IsAsked(key, spec)) << key.name;
+  }
+}
+
+TEST(PolicyKeysTest, KeysTellWhatAnExecutorTakes) {
+  EXPECT_TRUE(Takes(ExecutorKind::kSubprocess, "kernel"));
+  EXPECT_FALSE(Takes(ExecutorKind::kSandbox, "kernel"));
+  EXPECT_FALSE(Takes(ExecutorKind::kSandbox, "no such key"));
+  SessionSpec spec;
+  EXPECT_TRUE(TakesPackages(spec));
+  spec.policy.rootfs = "/srv/root";
+  EXPECT_FALSE(TakesPackages(spec));
+  SessionSpec container;
+  container.executor = ExecutorKind::kContainer;
+  EXPECT_TRUE(TakesPackages(container));
+  container.policy.container.mode = ContainerMode::kCommand;
+  EXPECT_FALSE(TakesPackages(container));
+  SessionSpec local;
+  local.executor = ExecutorKind::kLocal;
+  EXPECT_FALSE(TakesPackages(local));
+}
+
 }  // namespace
 }  // namespace cella::policy

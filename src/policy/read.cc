@@ -22,7 +22,7 @@ std::unexpected<Fault> Below(std::string_view key, Fault fault) {
   return std::unexpected(std::move(fault));
 }
 
-// Far more than anybody needs, and little enough to be kept for each of many sessions.
+// Far more than sessions need, and little enough to be kept for each of many sessions.
 constexpr size_t kMaxPath = 4096;
 constexpr size_t kMaxMounts = 32;
 constexpr size_t kMaxModules = 64;

@@ -1,8 +1,9 @@
-// The numbered events of one run, as JSON lines, for any number of readers at their own pace: those who follow a run
-// live, and those who come back after a lost connection. Everything goes to a file in batches, unless it is little; the
-// newest part is also in memory while the run is on. Beyond the bound of the file, or when the disk is full, the first
-// part and the newest part remain, and a line in between says which numbers are missing. The run never fails or waits
-// for any of it. Lives on the loop. An idle log holds no descriptor; one without events holds less than a kilobyte.
+// The numbered events of one run, as JSON lines, for any number of readers at their own pace: clients that follow a run
+// live, and clients that come back after a lost connection. Everything goes to a file in batches, unless it is little;
+// the newest part is also in memory while the run is on. Beyond the bound of the file, or when the disk is full, the
+// first part and the newest part remain, and a line in between says which numbers are missing. The run never fails or
+// waits for any of it. Lives on the loop. An idle log holds no descriptor; one without events holds less than a
+// kilobyte.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ constexpr int kCheckpointMustPages = 16000;
 
 // Those that would be kept: what is trimmed anyway need not wait in the queue.
 std::vector<EventRecord> TailOf(std::vector<EventRecord> events, const RegistryOptions& options) {
-  // One that is too large leaves a gap in the numbers, which tells.
+  // One that is too large leaves a gap in the numbers, by which readers notice it.
   std::erase_if(events, [&](const EventRecord& event) { return event.event.size() > options.tail_bytes; });
   size_t bytes = 0;
   auto first = events.end();

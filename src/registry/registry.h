@@ -1,7 +1,7 @@
 // What `cella serve` remembers of its sessions and runs, across restarts. Lives on the loop; the database is written by
 // one thread, read by another and tidied by a third. Writes wait in a bounded queue, and share a transaction with
-// others that are due: after the await a write survives the death of the process. Who is cancelled while waiting still
-// gets the answer: a write that was queued is done. Close it (and let the task end) before it goes away.
+// others that are due: after the await a write survives the death of the process. A task that is cancelled while it
+// waits still gets the answer: a write that was queued is done. Close it (and let the task end) before it goes away.
 //
 // New sessions and new runs, which clients wait for, go ahead of the queue; everything else is written in order. So a
 // run may be accepted although the end of its session waits behind it.

@@ -18,7 +18,7 @@ using Timestamp = std::chrono::sys_time<std::chrono::milliseconds>;
 enum class SessionStatus {
   kOpen,
   kClosed,
-  kLost,  // ended without anybody's wish: the jail or the server died
+  kLost,  // ended without a request: the jail or the server died
 };
 
 std::string_view ToString(SessionStatus status);

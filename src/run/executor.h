@@ -45,6 +45,7 @@ struct BlockTurn {
   std::optional<std::string> stdin_text = std::nullopt;
   bool first = true;  // of the run
   bool last = true;   // of the run, unless one fails before
+  bool calls = true;  // a namespace of GuestSpec::spaces has something to call
 };
 
 enum class Progress {
@@ -136,14 +137,6 @@ class Packages {
   // Asks it. Not while a block is on.
   virtual async::Task<void> AskPython(StopToken /*stop*/) { co_return; }
 };
-
-// Jails show what sessions add, unless they have another root tree, and interpreters of containers get a copy. Plain
-// processes read it where it is. Of kernels only IPython's take them, which is known when the kernel has started.
-inline bool TakesPackages(const SessionSpec& spec) {
-  if (spec.executor == ExecutorKind::kSandbox) return spec.policy.rootfs.empty();
-  if (spec.executor == ExecutorKind::kSubprocess || spec.executor == ExecutorKind::kInProcess) return true;
-  return spec.executor == ExecutorKind::kContainer && spec.policy.container.mode == ContainerMode::kSession;
-}
 
 // The namespace in which the guest changes its packages.
 inline constexpr const char* kPackagesSpace = "deps";

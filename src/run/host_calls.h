@@ -40,6 +40,9 @@ struct HostCallRecord {
 class HostCallHandler {
  public:
   virtual ~HostCallHandler() = default;
+  // Whether there is anything to call now. If no namespace of a session has, its next program is started without the
+  // variables of calls.
+  virtual bool HasOperations() const { return true; }
   // Cancelled when the block ends, and ends soon after that. The id of the reply is filled in by the gate.
   virtual async::Task<HostReply> Serve(HostCall call) = 0;
 };

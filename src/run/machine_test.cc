@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "run/stop.h"
 
 namespace cella::run {
@@ -37,48 +40,72 @@ TEST(RunMachineTest, EveryStateCanBeReached) {
   for (RunState state : kStates) EXPECT_EQ(In(state).state(), state) << ToString(state);
 }
 
-TEST(RunMachineTest, EveryInputFollowsTheTableAndOthersChangeNothing) {
-  for (RunState state : kStates) {
-    for (RunInput input : kInputs) {
-      RunMachine machine = In(state);
-      const Transition* transition = FindTransition(state, input);
-      const StopStep step = machine.Handle(input, kStart);
-      EXPECT_EQ(machine.state(), transition == nullptr ? state : transition->to)
-          << ToString(state) << " + " << ToString(input);
-      if (transition == nullptr) EXPECT_EQ(step, StopStep::kNone) << ToString(state) << " + " << ToString(input);
+// One cell per pair: the letter of the next state and that of the step, as LetterOf gives them.
+char LetterOf(RunState state) { return "QPREKSD"[static_cast<size_t>(state)]; }
+char LetterOf(StopStep step) { return ".inkdg"[static_cast<size_t>(step)]; }
+std::string CellOf(const RunMachine& machine, StopStep step) { return {LetterOf(machine.state()), LetterOf(step)}; }
+
+// Written out here and not read from the machine's table, so that a wrong row there fails.
+TEST(RunMachineTest, EveryInputInEveryStateHasItsNextStateAndStep) {
+  constexpr std::string_view kExpected[std::size(kStates)][std::size(kInputs)] = {
+      // turn started interrupt end kill timeout killed-here grace-over answered gone unprepared settled next-block
+      {"P.", "Q.", "Q.", "D.", "D.", "Q.", "Q.", "Q.", "Q.", "Q.", "Q.", "Q.", "Q."},  // queued
+      {"P.", "R.", "P.", "E.", "Kk", "E.", "K.", "P.", "S.", "S.", "S.", "P.", "P."},  // preparing
+      {"R.", "R.", "Ri", "Ei", "Kk", "Ei", "K.", "R.", "S.", "S.", "R.", "R.", "R."},  // running
+      {"E.", "E.", "E.", "E.", "Kk", "E.", "K.", "Kk", "S.", "S.", "E.", "E.", "E."},  // ending
+      {"K.", "K.", "K.", "K.", "K.", "K.", "K.", "K.", "S.", "S.", "K.", "K.", "K."},  // killing
+      {"S.", "S.", "S.", "S.", "S.", "S.", "S.", "S.", "S.", "S.", "S.", "D.", "P."},  // settling
+      {"D.", "D.", "D.", "D.", "D.", "D.", "D.", "D.", "D.", "D.", "D.", "D.", "D."},  // ended
+  };
+  for (size_t state = 0; state < std::size(kStates); ++state) {
+    for (size_t input = 0; input < std::size(kInputs); ++input) {
+      RunMachine machine = In(kStates[state]);
+      const StopStep step = machine.Handle(kInputs[input], kStart);
+      EXPECT_EQ(CellOf(machine, step), kExpected[state][input])
+          << ToString(kStates[state]) << " + " << ToString(kInputs[input]);
     }
   }
 }
 
-TEST(RunMachineTest, EveryRequestInEveryState) {
-  struct Row {
-    RunState from;
-    StopReason reason;
-    RunState to;
-    StopStep step;
+TEST(RunMachineTest, EveryRequestInEveryStateHasItsNextStateAndStep) {
+  constexpr StopReason kReasons[] = {StopReason::kInterrupt, StopReason::kCancel,   StopReason::kClientGone,
+                                     StopReason::kClosing,   StopReason::kTimeout,  StopReason::kCpuTime,
+                                     StopReason::kMemory,    StopReason::kProcesses};
+  constexpr std::string_view kExpected[std::size(kStates)][std::size(kReasons)] = {
+      // interrupt cancel client-gone closing timeout cpu-time memory processes
+      {"Q.", "D.", "D.", "D.", "Q.", "D.", "D.", "D."},  // queued: no deadline runs
+      {"P.", "E.", "E.", "E.", "E.", "Kk", "Kk", "Kk"},  // preparing: the signal waits for the start
+      {"Ri", "Ei", "Ei", "Ei", "Ei", "Kk", "Kk", "Kk"},  // running
+      {"E.", "E.", "E.", "E.", "E.", "Kk", "Kk", "Kk"},  // ending: only a stronger request counts
+      {"K.", "K.", "K.", "K.", "K.", "K.", "K.", "K."},  // killing
+      {"S.", "S.", "S.", "S.", "S.", "S.", "S.", "S."},  // settling
+      {"D.", "D.", "D.", "D.", "D.", "D.", "D.", "D."},  // ended
   };
-  constexpr auto kInt = StopStep::kInterrupt;
-  constexpr auto kKill = StopStep::kKill;
-  constexpr auto kNo = StopStep::kNone;
-  const Row rows[] = {
-      {kQueued, StopReason::kInterrupt, kQueued, kNo},     {kQueued, StopReason::kCancel, kEnded, kNo},
-      {kQueued, StopReason::kMemory, kEnded, kNo},         {kPreparing, StopReason::kInterrupt, kPreparing, kNo},
-      {kPreparing, StopReason::kCancel, kEnding, kNo},     {kPreparing, StopReason::kMemory, kKilling, kKill},
-      {kRunning, StopReason::kInterrupt, kRunning, kInt},  {kRunning, StopReason::kCancel, kEnding, kInt},
-      {kRunning, StopReason::kClientGone, kEnding, kInt},  {kRunning, StopReason::kClosing, kEnding, kInt},
-      {kRunning, StopReason::kTimeout, kEnding, kInt},     {kRunning, StopReason::kCpuTime, kKilling, kKill},
-      {kRunning, StopReason::kProcesses, kKilling, kKill}, {kEnding, StopReason::kInterrupt, kEnding, kNo},
-      {kEnding, StopReason::kCancel, kEnding, kNo},        {kEnding, StopReason::kCpuTime, kKilling, kKill},
-      {kKilling, StopReason::kCancel, kKilling, kNo},      {kKilling, StopReason::kMemory, kKilling, kNo},
-      {kSettling, StopReason::kInterrupt, kSettling, kNo}, {kSettling, StopReason::kCancel, kSettling, kNo},
-      {kSettling, StopReason::kMemory, kSettling, kNo},    {kEnded, StopReason::kInterrupt, kEnded, kNo},
-      {kEnded, StopReason::kCancel, kEnded, kNo},          {kEnded, StopReason::kMemory, kEnded, kNo},
-  };
-  for (const Row& row : rows) {
-    RunMachine machine = In(row.from);
-    const StopStep step = machine.Request(row.reason, kStart);
-    EXPECT_EQ(machine.state(), row.to) << ToString(row.from) << " " << static_cast<int>(row.reason);
-    EXPECT_EQ(step, row.step) << ToString(row.from) << " " << static_cast<int>(row.reason);
+  for (size_t state = 0; state < std::size(kStates); ++state) {
+    for (size_t reason = 0; reason < std::size(kReasons); ++reason) {
+      RunMachine machine = In(kStates[state]);
+      const StopStep step = machine.Request(kReasons[reason], kStart);
+      EXPECT_EQ(CellOf(machine, step), kExpected[state][reason]) << ToString(kStates[state]) << ", reason " << reason;
+    }
+  }
+}
+
+// Whatever is requested in whatever state, time alone brings the run to its end.
+TEST(RunMachineTest, AfterARequestThatEndsTheRunTimeAloneEndsIt) {
+  for (RunState state : {kPreparing, kRunning, kEnding, kKilling}) {
+    for (StopReason reason : {StopReason::kCancel, StopReason::kClosing, StopReason::kTimeout, StopReason::kMemory}) {
+      RunMachine machine = In(state);
+      (void)machine.Request(reason, kStart);
+      TimePoint now = kStart;
+      StopStep last = StopStep::kNone;
+      for (int ticks = 0; machine.state() != kSettling && ticks < 100; ++ticks) {
+        now = std::max(now, machine.next());
+        if (const StopStep step = machine.Tick(now); step != StopStep::kNone) last = step;
+      }
+      EXPECT_EQ(machine.state(), kSettling) << ToString(state) << ", reason " << static_cast<int>(reason);
+      EXPECT_EQ(last, StopStep::kGiveUp);
+      EXPECT_LE(now, kStart + kInterruptGrace + 2 * kKillPatience);
+    }
   }
 }
 

@@ -36,16 +36,32 @@ class Admission {
     TRY_VOID(Storage());
     TRY_VOID(Environment());
     Variables();
-    if (spec_.executor == ExecutorKind::kContainer) {
-      spec_.preload.clear();  // of other executors
+    if (!Takes("preload")) spec_.preload.clear();  // of other executors
+    if (Takes("container.image")) {
       const auto given = [this](std::string_view key) { return Given(key); };
       TRY_VOID(AdmitContainer(request_.spec.policy.container, given, config_, &spec_.policy));
     }
     return std::move(spec_);
   }
 
+  // An environment that is to be made.
+  Answer<EnvironmentChoice> NewEnvironment(EnvironmentChoice choice) const {
+    if (!config_.allow.environments && !config_.allow.whole_machine) {
+      return Forbidden("environment: this server makes no environments for its clients",
+                       "name one that the operator made, or ask the operator");
+    }
+    if (choice.python.empty()) {
+      const Policy& defaults = config_.defaults.policy;
+      choice.python = defaults.venv.empty() ? defaults.python : defaults.venv + "/bin/python";
+    } else {
+      TRY(choice.python, AllowedPython("environment.python", choice.python));
+    }
+    return choice;
+  }
+
  private:
   bool Given(std::string_view key) const { return request_.given.Has(key); }
+  bool Takes(std::string_view key) const { return policy::Takes(spec_.executor, key); }
 
   Done Where() {
     if (Given("executor")) spec_.executor = request_.spec.executor;
@@ -118,7 +134,7 @@ class Admission {
       return {};
     }
     if (Given("network")) spec_.policy.network = request_.spec.policy.network;
-    if (spec_.executor == ExecutorKind::kContainer) return {};
+    if (Takes("container.image")) return {};  // AdmitContainer has the rule
     const auto network = spec_.policy.network;
     if (network == Network::kBridge) {
       return Invalid("network: 'bridge' is for the executor container");
@@ -134,12 +150,12 @@ class Admission {
   }
 
   // A real path in or below an allowed directory. Guests may have written everywhere in those, so no link there is
-  // followed; and what lies elsewhere is refused in the same words whether it exists or not, so that nobody can feel
-  // their way through the machine.
+  // followed; and what lies elsewhere is refused in the same words whether it exists or not, so that
+  // clients cannot explore the machine.
   Answer<std::string> AllowedPath(std::string_view key, const std::string& path) {
     if (config_.allow.whole_machine) {
       // A kernel's environment is made when it is missing.
-      if (spec_.executor == ExecutorKind::kSubprocess && key == "venv") {
+      if (Takes("kernel") && key == "venv") {
         auto place = language::ResolveHostDirectoryForCreation(path, {});
         if (place) return std::move(*place);
         return Invalid(fmt::format("{}: {}", key, place.error().message));
@@ -178,7 +194,7 @@ class Admission {
     Policy& policy = spec_.policy;
     const bool given_venv = Given("venv");
     if (given_venv) policy.python.clear();  // a default, which has nothing to do with this environment
-    if (spec_.executor == ExecutorKind::kSubprocess && !given_venv && !policy.venv.empty()) {
+    if (Takes("kernel") && !given_venv && !policy.venv.empty()) {
       // Kernels have environments of their own: a default chooses the interpreter alone.
       policy.python = policy.venv + "/bin/python";
       policy.venv.clear();
@@ -218,7 +234,7 @@ class Admission {
       if (!Given(other)) continue;
       return Invalid(fmt::format("environment: it has its own Python; leave '{}' out", other));
     }
-    TRY(spec_.environment, AdmitEnvironment(request_.spec.environment, false));
+    TRY(spec_.environment, SessionEnvironment(request_.spec.environment));
     // What the defaults say of another Python does not count.
     Policy& policy = spec_.policy;
     policy.venv.clear();
@@ -256,24 +272,12 @@ class Admission {
     return {};
   }
 
- public:
-  // Also of a request for one that is no session's.
-  Answer<EnvironmentChoice> AdmitEnvironment(EnvironmentChoice choice, bool named) const {
-    if (!choice.name.empty() && !named) return choice;
-    if (!config_.allow.environments && !config_.allow.whole_machine) {
-      return Forbidden("environment: this server makes no environments for its clients",
-                       "name one that the operator made, or ask whoever runs the server");
-    }
-    if (choice.python.empty()) {
-      const Policy& defaults = config_.defaults.policy;
-      choice.python = defaults.venv.empty() ? defaults.python : defaults.venv + "/bin/python";
-    } else {
-      TRY(choice.python, AllowedPython("environment.python", choice.python));
-    }
-    return choice;
+  // A name alone means an environment that exists already.
+  Answer<EnvironmentChoice> SessionEnvironment(EnvironmentChoice choice) const {
+    if (!choice.name.empty()) return choice;
+    return NewEnvironment(std::move(choice));
   }
 
- private:
   void Variables() {
     auto& env = spec_.policy.env;
     for (const auto& [name, value] : request_.spec.policy.env) {
@@ -309,7 +313,7 @@ Answer<policy::Request> ParsePolicy(std::string_view body) {
 
 Answer<EnvironmentChoice> AdmitEnvironment(const EnvironmentChoice& choice, const Config& config) {
   const policy::Request request;
-  return Admission(request, config, "").AdmitEnvironment(choice, true);
+  return Admission(request, config, "").NewEnvironment(choice);
 }
 
 Answer<SessionSpec> Admit(const policy::Request& request, const Config& config, std::string_view client) {

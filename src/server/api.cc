@@ -88,7 +88,7 @@ async::Task<void> Api::Dispatch(http::Exchange& exchange, Handled* handled) {
   const bool open = match.route != nullptr && match.route->access == Access::kOpen;
   Call call{exchange, {}, std::move(match.parameters), match.rest};
   if (!open) {
-    // Before anybody learns which paths there are.
+    // Before the answer shows which paths there are.
     auto client = clients_.Identify(exchange);
     if (!client) co_return co_await Refuse(exchange, std::move(client.error()));
     call.client = std::move(*client);

@@ -64,7 +64,7 @@ Status CheckOrigins(const Config& config) {
   return {};
 }
 
-// What guests may write to must hold nothing that the server believes.
+// What guests may write to must hold nothing that the server trusts.
 Status CheckAllowedDirectories(const Config& config) {
   const auto& server = config.server;
   std::vector<std::pair<const char*, std::string>> ours = {

@@ -87,7 +87,7 @@ const ConfigKey kOwnKeys[] = {
      "no_auth",
      kSwitch,
      CELLA_AT(server.no_auth),
-     "Ask nobody for a token. TCP addresses must then be loopback ones.",
+     "Demand no token of any client. TCP addresses must then be loopback ones.",
      {}},
     {"server",
      "insecure_http",

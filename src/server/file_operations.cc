@@ -2,6 +2,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "policy/names.h"
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
 #include "server/operations.h"
@@ -57,7 +58,8 @@ Json Describe(const workspace::FileEntry& entry) {
 Answer<Place> PlaceOf(const Hub& hub, const Call& call) {
   std::string path = call.exchange.request().target().Rest(call.rest);
   const std::string_view base = call.exchange.request().parameter("base").value_or(kWorkspace);
-  if (base != kWorkspace && base != kTemporary) return Invalid("base: /workspace or /tmp is expected");
+  if (base != kWorkspace && base != kTemporary)
+    return Invalid(fmt::format("base: must be /workspace or /tmp, got '{}'", policy::Shown(base)));
   return PlaceOf(hub, call, fmt::format("{}/{}", base, path));
 }
 
@@ -73,7 +75,8 @@ async::Task<void> List(Hub& hub, Call& call) {
   if (auto text = request.parameter("limit")) {
     auto [end, error] = std::from_chars(text->begin(), text->end(), limit);
     if (error != std::errc() || end != text->end()) {
-      co_return co_await Refuse(call.exchange, Invalid("limit: a whole number is expected").error());
+      co_return co_await Refuse(
+          call.exchange, Invalid(fmt::format("limit: must be a whole number, got '{}'", policy::Shown(*text))).error());
     }
   }
   auto page =

@@ -61,7 +61,7 @@ async::Task<void> Input(Hub& hub, Call& call) {
   if (!asked) co_return;
   std::optional<std::string> text;
   if (auto found = asked->body.find("text"); found != asked->body.end() && !found->is_null()) {
-    if (!found->is_string()) co_return co_await Refuse(call.exchange, Invalid("text: text is expected").error());
+    if (!found->is_string()) co_return co_await Refuse(call.exchange, MustBe("text", "a string", *found).error());
     text = found->get<std::string>();
   }
   const Status replied = asked->session->Reply(std::move(text));

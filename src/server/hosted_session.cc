@@ -22,49 +22,38 @@ std::string At(std::chrono::system_clock::time_point time) {
 
 }  // namespace
 
-HostedSession::HostedSession(Hub& hub, SessionSpec spec, std::string owner, Quota::Share share,
-                             std::unique_ptr<session::Session> session,
-                             std::shared_ptr<installer::SessionPackages> packages, std::shared_ptr<SessionTools> tools,
-                             EnvironmentLease environment, std::shared_ptr<storage::SessionStorage> storage)
-    : hub_(hub),
-      spec_(std::move(spec)),
-      owner_(std::move(owner)),
-      share_(std::move(share)),
-      session_(std::move(session)),
-      packages_(std::move(packages)),
-      tools_(std::move(tools)),
-      environment_(std::move(environment)),
-      storage_(std::move(storage)),
-      tasks_(hub.loop),
-      gone_(hub.loop) {
-  packages_->Attach([this](std::string directory) { return session_->UsePackages(std::move(directory)); },
-                    [this] { return session_->DescribePython(); });
-  if (storage_) storage_->workspace = [this] { return session_->workspace(); };
-  if (tools_) tools_->Attach([this] { return session_->current() ? session_->current()->id() : std::string(); });
+HostedSession::HostedSession(Hub& hub, SessionParts parts)
+    : hub_(hub), parts_(std::move(parts)), tasks_(hub.loop), gone_(hub.loop) {
+  parts_.packages->Attach([this](std::string directory) { return parts_.session->UsePackages(std::move(directory)); },
+                          [this] { return parts_.session->DescribePython(); });
+  if (parts_.storage) parts_.storage->workspace = [this] { return parts_.session->workspace(); };
+  parts_.tools->Attach([this] { return parts_.session->current() ? parts_.session->current()->id() : std::string(); });
 }
 
 std::string_view HostedSession::status() const {
   if (lost_) return "lost";
-  if (!session_->is_open()) return "closed";
-  return session_->is_busy() ? "running" : "idle";
+  if (!parts_.session->is_open()) return "closed";
+  return parts_.session->is_busy() ? "running" : "idle";
 }
 
 Json HostedSession::Describe() const {
   Json labels = Json::object();
-  for (const auto& [key, value] : spec_.labels) labels[key] = value;
+  for (const auto& [key, value] : parts_.spec.labels) labels[key] = value;
   Json json;
   json["id"] = id();
-  json["name"] = spec_.name.empty() ? Json(nullptr) : Json(spec_.name);
+  json["name"] = parts_.spec.name.empty() ? Json(nullptr) : Json(parts_.spec.name);
   json["labels"] = std::move(labels);
-  json["executor"] = ToString(spec_.executor);
+  json["executor"] = ToString(parts_.spec.executor);
   json["status"] = status();
-  if (!spec_.environment.name.empty()) json["environment"] = spec_.environment.name;
-  auto capabilities = session_->Capabilities();
-  if (!packages_->allows_changes()) std::erase_if(capabilities, [](auto word) { return word.starts_with("deps_"); });
+  if (!parts_.spec.environment.name.empty()) json["environment"] = parts_.spec.environment.name;
+  auto capabilities = parts_.session->Capabilities();
+  if (!parts_.packages->allows_changes()) {
+    std::erase_if(capabilities, [](auto word) { return word.starts_with("deps_"); });
+  }
   json["capabilities"] = std::move(capabilities);
   json["created_at"] = At(created_);
-  json["expires_at"] = At(created_ + std::chrono::duration_cast<std::chrono::seconds>(spec_.max_lifetime));
-  json["isolation"] = session::JsonOf(session_->isolation());
+  json["expires_at"] = At(created_ + std::chrono::duration_cast<std::chrono::seconds>(parts_.spec.max_lifetime));
+  json["isolation"] = session::JsonOf(parts_.session->isolation());
   return json;
 }
 
@@ -74,7 +63,7 @@ std::shared_ptr<HostedRun> HostedSession::FindRun(std::string_view id) const {
 }
 
 std::shared_ptr<HostedRun> HostedSession::current() const {
-  const auto& run = session_->current();
+  const auto& run = parts_.session->current();
   return run ? FindRun(run->id()) : nullptr;
 }
 
@@ -111,24 +100,24 @@ uint64_t HostedSession::Listen(Listener listener) {
 }
 
 Status HostedSession::Reply(std::optional<std::string> text) {
-  const auto& run = session_->current();
+  const auto& run = parts_.session->current();
   if (!run) return Err(ErrorCode::kInvalid, "nothing waits for input");
   return run->Reply(std::move(text));
 }
 
-void HostedSession::Stop(std::string because) { session_->Stop(std::move(because)); }
+void HostedSession::Stop(std::string because) { parts_.session->Stop(std::move(because)); }
 
 async::Task<void> HostedSession::Finish() {
-  packages_->Stop();
-  (void)co_await async::Caught(session_->Close());
-  if (storage_) storage_->workspace = nullptr;
-  co_await packages_->Close();
+  parts_.packages->Stop();
+  (void)co_await async::Caught(parts_.session->Close());
+  if (parts_.storage) parts_.storage->workspace = nullptr;
+  co_await parts_.packages->Close();
   hub_.registry.Hasten();  // our last runs wait there for company
   (void)co_await async::Caught(tasks_.Join());
   for (const auto& [id, run] : runs_) run->Discard();
   const auto status = lost_ ? registry::SessionStatus::kLost : registry::SessionStatus::kClosed;
-  ended_ = co_await hub_.registry.SessionEnded(id(), status, session_->closed_because());
-  share_.GiveBack();
+  ended_ = co_await hub_.registry.SessionEnded(id(), status, parts_.session->closed_because());
+  parts_.share.GiveBack();
 }
 
 }  // namespace cella::server

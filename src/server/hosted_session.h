@@ -30,17 +30,26 @@ namespace cella::server {
 // Why a session ended that its client deleted.
 inline constexpr const char* kDeleted = "it was deleted";
 
+// What a session of the server consists of.
+struct SessionParts {
+  SessionSpec spec;
+  std::string owner;
+  Quota::Share share;
+  std::unique_ptr<session::Session> session;
+  std::shared_ptr<installer::SessionPackages> packages;  // what it adds to those of its Python
+  std::shared_ptr<SessionTools> tools;
+  EnvironmentLease environment;                      // null: it was opened without one
+  std::shared_ptr<storage::SessionStorage> storage;  // null: it has none
+};
+
 class HostedSession {
  public:
-  HostedSession(Hub& hub, SessionSpec spec, std::string owner, Quota::Share share,
-                std::unique_ptr<session::Session> session, std::shared_ptr<installer::SessionPackages> packages,
-                std::shared_ptr<SessionTools> tools, EnvironmentLease environment,
-                std::shared_ptr<storage::SessionStorage> storage);
+  HostedSession(Hub& hub, SessionParts parts);
 
-  const std::string& id() const { return session_->id(); }
-  const std::string& owner() const { return owner_; }
-  const SessionSpec& spec() const { return spec_; }
-  session::Session& engine() { return *session_; }
+  const std::string& id() const { return parts_.session->id(); }
+  const std::string& owner() const { return parts_.owner; }
+  const SessionSpec& spec() const { return parts_.spec; }
+  session::Session& engine() { return *parts_.session; }
 
   // "idle", "running", "closed" or "lost".
   std::string_view status() const;
@@ -54,19 +63,18 @@ class HostedSession {
   // To the run that is on. kInvalid: nothing waits for input.
   Status Reply(std::optional<std::string> text);
 
-  // Called with every run that is accepted, until Unlisten; for those who follow the session.
+  // Called with every run that is accepted, until Unlisten; for channels that follow the session.
   using Listener = std::function<void(const std::shared_ptr<HostedRun>&)>;
   uint64_t Listen(Listener listener);
   void Unlisten(uint64_t key) { listeners_.erase(key); }
 
-  // What it adds to those of its Python.
-  installer::SessionPackages& packages() { return *packages_; }
+  installer::SessionPackages& packages() { return *parts_.packages; }
   // The key of the environment that it was opened with; empty: none.
-  std::string environment_key() const { return environment_ ? environment_->manifest.key : ""; }
+  std::string environment_key() const { return parts_.environment ? parts_.environment->manifest.key : ""; }
   // Functions of its client; null where code cannot call the host.
-  SessionTools* tools() const { return session_->can_call() ? tools_.get() : nullptr; }
+  SessionTools* tools() const { return parts_.session->can_call() ? parts_.tools.get() : nullptr; }
   // Null: it has none.
-  const std::shared_ptr<storage::SessionStorage>& storage() const { return storage_; }
+  const std::shared_ptr<storage::SessionStorage>& storage() const { return parts_.storage; }
 
   // For the service that runs code (run_service.h).
   void Keep(const std::shared_ptr<HostedRun>& run);
@@ -78,10 +86,10 @@ class HostedSession {
   // Takes no more runs and cancels the one that is on. HostedSessions does the rest.
   void Stop(std::string because);
   // Waits until its time is up or a client stopped it.
-  async::Task<bool> Stopping() { return session_->Closing(); }
+  async::Task<bool> Stopping() { return parts_.session->Closing(); }
   // Ends everything that belongs to it. Once, after Stopping.
   async::Task<void> Finish();
-  // It is not in the list any more; for those who wait for that.
+  // It is not in the list any more; ends every wait for Gone.
   void MarkGone() { gone_.Set(); }
   async::Task<bool> Gone() { return gone_.Wait(); }
   // After Gone: whether the registry knows.
@@ -89,19 +97,12 @@ class HostedSession {
 
  private:
   Hub& hub_;
-  const SessionSpec spec_;
-  const std::string owner_;
-  Quota::Share share_;
-  std::unique_ptr<session::Session> session_;
+  SessionParts parts_;
   const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
   std::map<std::string, std::shared_ptr<HostedRun>, std::less<>> runs_;
   std::deque<std::string> order_;  // of runs_, oldest first
   std::map<uint64_t, Listener> listeners_;
   uint64_t last_listener_ = 0;
-  std::shared_ptr<installer::SessionPackages> packages_;
-  std::shared_ptr<SessionTools> tools_;
-  const EnvironmentLease environment_;
-  std::shared_ptr<storage::SessionStorage> storage_;
   bool lost_ = false;
   Status ended_;
   async::TaskGroup tasks_;

@@ -6,6 +6,7 @@
 
 #include "base/scope_exit.h"
 #include "engine/engine.h"
+#include "policy/keys.h"
 #include "registry/registry.h"
 #include "server/answer.h"
 #include "server/log.h"
@@ -52,7 +53,7 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   options.guest = spec;
   auto packages = std::make_shared<installer::SessionPackages>(hub.packages, spec.policy, spec.deps, spec.runtime_deps,
                                                                BuildPermitFor(hub, owner));
-  if (run::TakesPackages(spec)) options.spaces[run::kPackagesSpace] = packages;
+  if (policy::TakesPackages(spec)) options.spaces[run::kPackagesSpace] = packages;
   // The session drops the namespaces of a guest that cannot call.
   auto tools = std::make_shared<SessionTools>(hub.loop);
   options.spaces[SessionTools::kSpace] = tools;
@@ -75,9 +76,15 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
   row.name = spec.name;
   row.labels = LabelsOf(spec);
   row.executor = ToString(spec.executor);
-  auto hosted = std::make_shared<HostedSession>(hub, std::move(spec), owner, std::move(*share), std::move(*session),
-                                                std::move(packages), std::move(tools), std::move(*lease),
-                                                std::move(storage->session));
+  SessionParts parts{.spec = std::move(spec),
+                     .owner = owner,
+                     .share = std::move(*share),
+                     .session = std::move(*session),
+                     .packages = std::move(packages),
+                     .tools = std::move(tools),
+                     .environment = std::move(*lease),
+                     .storage = std::move(storage->session)};
+  auto hosted = std::make_shared<HostedSession>(hub, std::move(parts));
   auto stored = co_await hub.registry.SessionOpened(std::move(row));
   if (!stored || closing_) {
     hosted->Stop("it could not be kept");

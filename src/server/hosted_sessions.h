@@ -1,5 +1,5 @@
-// All sessions of the server that are alive. Opens them within the quotas, ends them when their time is up, somebody
-// deletes them or the server drains. Lives on the loop; Close before it goes away.
+// All sessions of the server that are alive. Opens them within the quotas, ends them when their time is up, their
+// client deletes them or the server drains. Lives on the loop; Close before it goes away.
 #pragma once
 
 #include <map>

@@ -17,6 +17,21 @@ constexpr size_t kMaxDepth = 16;
 
 }  // namespace
 
+std::unexpected<ApiError> MustBe(std::string_view key, std::string_view what, const json& value) {
+  std::string_view got = "null";
+  switch (value.type()) {
+    case json::value_t::array: got = "a list"; break;
+    case json::value_t::object: got = "an object"; break;
+    case json::value_t::string: got = "a string"; break;
+    case json::value_t::boolean: got = value.get<bool>() ? "true" : "false"; break;
+    case json::value_t::number_integer:
+    case json::value_t::number_unsigned:
+    case json::value_t::number_float: got = "a number"; break;
+    default: break;
+  }
+  return Invalid(fmt::format("{}: must be {}, got {}", key, what, got));
+}
+
 Answer<json> ParseJsonObject(std::string_view body) {
   if (body.find_first_not_of(" \t\r\n") == std::string_view::npos) return json::object();
   // Of equal keys most readers keep the last one; a proxy or a log that keeps the first shows another request.

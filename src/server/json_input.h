@@ -19,6 +19,9 @@ Answer<nlohmann::json> ParseJsonObject(std::string_view body);
 // The same; a large body is read on the pool. `body` is borrowed.
 async::Task<Answer<nlohmann::json>> ParseJsonObject(async::BlockingPool& pool, std::string_view body);
 
+// 400: "key: must be a string, got a list".
+std::unexpected<ApiError> MustBe(std::string_view key, std::string_view what, const nlohmann::json& value);
+
 // The document of a request, of at most `limit` bytes. Nothing: the refusal was sent, or the client is gone.
 async::Task<std::optional<nlohmann::json>> ReadJsonBody(async::BlockingPool& pool, http::Exchange& exchange,
                                                         uint64_t limit);

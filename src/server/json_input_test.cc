@@ -70,5 +70,14 @@ TEST(JsonInputTest, LargeBodyIsReadOnThePool) {
   EXPECT_TRUE(other_ran);
 }
 
+TEST(MustBeTest, NamesTheKeyWhatItMustBeAndWhatItIs) {
+  const nlohmann::json values = nlohmann::json::parse(R"([[], {}, "a", 1, true, null])");
+  std::vector<std::string> got;
+  for (const nlohmann::json& value : values) got.push_back(MustBe("key", "a string", value).error().message);
+  EXPECT_EQ(got, (std::vector<std::string>{"key: must be a string, got a list", "key: must be a string, got an object",
+                                           "key: must be a string, got a string", "key: must be a string, got a number",
+                                           "key: must be a string, got true", "key: must be a string, got null"}));
+}
+
 }  // namespace
 }  // namespace cella::server

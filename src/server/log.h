@@ -1,6 +1,6 @@
-// What the server tells its operator, a line each: JSON for programs, or text for people. Neither code nor output of
-// guests, nor secrets, are ever given to it. Lives on the loop, and never waits for a slow reader: lines that find no
-// room are counted instead, and the count is told later.
+// What the server reports to its operator, a line each: JSON for programs, or text for people. Neither code nor output
+// of guests, nor secrets, are ever given to it. Lives on the loop, and never waits for a slow reader: lines that find
+// no room are counted instead, and the count is written later.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ constexpr int kTooManyRequests = 429;
 Answer<SessionSpec> TakeSpec(Body* body, const Hub& hub, const std::string& client) {
   policy::Request request;
   if (auto found = body->find("policy"); found != body->end()) {
-    if (!found->is_object()) return Invalid("policy: an object is expected");
+    if (!found->is_object()) return MustBe("policy", "an object", *found);
     auto read = ReadPolicy(*found);
     if (!read) return std::unexpected(std::move(read.error()));
     request = std::move(*read);
@@ -97,14 +97,16 @@ Answer<Batch> ReadBatch(Body body, const Hub& hub, const std::string& client) {
     }
   }
   auto snippets = body.find("snippets");
-  if (snippets == body.end() || !snippets->is_array() || snippets->size() > kMaxSnippets) {
-    return Invalid(fmt::format("snippets: a list of at most {} is needed", kMaxSnippets));
+  if (snippets == body.end()) return Invalid("a batch needs 'snippets', a list of objects with 'code'");
+  if (!snippets->is_array()) return MustBe("snippets", "a list", *snippets);
+  if (snippets->size() > kMaxSnippets) {
+    return Invalid(fmt::format("snippets: at most {}, got {}", kMaxSnippets, snippets->size()));
   }
   for (Body& value : *snippets) {
     Snippet snippet;
-    if (!value.is_object()) return Invalid("snippets: each is an object with 'code'");
+    if (!value.is_object()) return MustBe("snippets", "a list of objects with 'code'", value);
     if (auto expected = value.find("expected"); expected != value.end()) {
-      if (!expected->is_string()) return Invalid("expected: text is expected");
+      if (!expected->is_string()) return MustBe("expected", "a string", *expected);
       snippet.expected = expected->get<std::string>();
       value.erase(expected);
     }

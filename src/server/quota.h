@@ -41,7 +41,7 @@ class Quota {
     Part part_;
   };
 
-  // `limits` answers for every client, also for those who come later; a changed answer holds from then on.
+  // `limits` answers for every client, also for those that come later; a changed answer holds from then on.
   explicit Quota(std::function<QuotaLimits(std::string_view client)> limits) : limits_(std::move(limits)) {}
   Quota(const Quota&) = delete;
   Quota& operator=(const Quota&) = delete;

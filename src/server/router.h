@@ -1,4 +1,4 @@
-// The table of routes: which operation answers which request, and in which words the API's description tells it. Filled
+// The table of routes: which operation answers which request, and how the description of the API words it. Filled
 // once at the start, read-only afterwards.
 #pragma once
 
@@ -24,7 +24,7 @@ struct Call {
 using Operation = std::function<async::Task<void>(Call&)>;
 
 enum class Access {
-  kOpen,    // anybody who reaches the server
+  kOpen,    // every peer that reaches the server
   kClient,  // a client that Clients knows
 };
 

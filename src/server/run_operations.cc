@@ -4,6 +4,7 @@
 
 #include "async/deadline.h"
 #include "base/base64.h"
+#include "policy/names.h"
 #include "registry/registry.h"
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
@@ -28,7 +29,7 @@ Answer<uint64_t> Number(std::string_view text, std::string_view name) {
   uint64_t value = 0;
   auto [end, error] = std::from_chars(text.begin(), text.end(), value);
   if (text.empty() || error != std::errc() || end != text.end()) {
-    return Invalid(fmt::format("{}: a whole number is expected", name));
+    return Invalid(fmt::format("{}: must be a whole number, got '{}'", name, policy::Shown(text)));
   }
   return value;
 }

@@ -23,12 +23,12 @@ constexpr size_t kMaxArgBytes = 100'000;
 constexpr size_t kMaxPath = 4096;
 
 Answer<std::string> Text(const Json& value, std::string_view key) {
-  if (!value.is_string()) return Invalid(fmt::format("{}: text is expected", key));
+  if (!value.is_string()) return MustBe(key, "a string", value);
   return value.get<std::string>();
 }
 
 Answer<bool> Switch(const Json& value, std::string_view key) {
-  if (!value.is_boolean()) return Invalid(fmt::format("{}: true or false is expected", key));
+  if (!value.is_boolean()) return MustBe(key, "true or false", value);
   return value.get<bool>();
 }
 
@@ -113,19 +113,19 @@ class Reader {
   Answer<void> ReadAs(const Json& value) {
     auto text = Text(value, "as");
     if (!text) return std::unexpected(std::move(text.error()));
-    if (*text != "cell" && *text != "program") return Invalid("as: 'cell' or 'program' is expected");
+    if (*text != "cell" && *text != "program")
+      return Invalid(fmt::format("as: must be 'cell' or 'program', got '{}'", policy::Shown(*text)));
     request_.run.as = *text == "program" ? RunAs::kProgram : RunAs::kCell;
     as_ = std::move(*text);
     return {};
   }
 
   Answer<void> ReadArgs(const Json& value) {
-    if (!value.is_array() || value.size() > kMaxArgs) {
-      return Invalid(fmt::format("args: a list of at most {} texts is expected", kMaxArgs));
-    }
+    if (!value.is_array()) return MustBe("args", "a list of strings", value);
+    if (value.size() > kMaxArgs) return Invalid(fmt::format("args: at most {}, got {}", kMaxArgs, value.size()));
     size_t bytes = 0;
     for (const Json& part : value) {
-      if (!part.is_string()) return Invalid("args: each is text");
+      if (!part.is_string()) return MustBe("args", "a list of strings", part);
       request_.run.args.push_back(part.get<std::string>());
       bytes += request_.run.args.back().size();
       if (bytes > kMaxArgBytes) return Invalid(fmt::format("args: at most {} bytes together", kMaxArgBytes));
@@ -194,8 +194,9 @@ class Reader {
   }
 
   Answer<void> ReadBlocks(const Json& value) {
-    if (!value.is_array() || value.empty() || value.size() > kMaxBlocks) {
-      return Invalid(fmt::format("blocks: a list of 1 to {} is expected", kMaxBlocks));
+    if (!value.is_array()) return MustBe("blocks", "a list", value);
+    if (value.empty() || value.size() > kMaxBlocks) {
+      return Invalid(fmt::format("blocks: must be 1 to {}, got {}", kMaxBlocks, value.size()));
     }
     for (const Json& part : value) {
       auto block = ReadBlock(part);

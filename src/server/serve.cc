@@ -23,6 +23,7 @@
 #include "installer/session_packages.h"
 #include "os/io.h"
 #include "os/syscalls.h"
+#include "policy/keys.h"
 #include "registry/registry.h"
 #include "server/admission.h"
 #include "server/api.h"
@@ -87,8 +88,8 @@ Result<std::unique_ptr<Tokens>> LoadTokens(const ServeOptions& options) {
   return tokens;
 }
 
-// On TCP anybody can connect who reaches the port. Sockets that a service manager passes are not in the configuration,
-// whose own checks saw none of them.
+// On TCP every machine that reaches the port can connect. Sockets that a service manager passes are not in the
+// configuration, whose own checks saw none of them.
 Status CheckListener(const http::Listener& listener, const Config& config, const Tokens& tokens) {
   if (listener.address().is_unix()) return {};
   if (config.allow.whole_machine) {
@@ -264,8 +265,8 @@ class Serving {
     for (ExecutorKind kind : config_.allow.executors) {
       // Guests on the host could run the host's programs themselves.
       engine::EngineOptions options{.pool = pool, .state_dir = config_.server.state_dir, .guarded = GuardedOf(config_)};
-      const bool is_host = kind == ExecutorKind::kLocal || kind == ExecutorKind::kInProcess;
-      if (!is_host) options.guest_writable = config_.allow.mounts;
+      const bool may_confine = Confines(kind) || policy::Takes(kind, "jail");
+      if (may_confine) options.guest_writable = config_.allow.mounts;
       options.guest_directories = guests;
       options.layers = packages_.layers();
       options.opened.readable = packages_.ready();

@@ -4,6 +4,7 @@
 #include "async/blocking_pool.h"
 #include "engine/engine.h"
 #include "engine/kernels.h"
+#include "policy/keys.h"
 #include "registry/registry.h"
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
@@ -42,7 +43,8 @@ async::Task<void> ShowMetrics(Hub& hub, Call& call) {
 }
 
 async::Task<void> ListKernels(Hub& hub, Call& call) {
-  if (hub.engines.Find(ExecutorKind::kSubprocess) == nullptr) {
+  const auto takes_kernels = [](ExecutorKind kind) { return policy::Takes(kind, "kernel"); };
+  if (std::ranges::none_of(hub.config.allow.executors, takes_kernels)) {
     co_await Refuse(call.exchange, Forbidden("executor: this server does not allow 'subprocess'",
                                              "the server's configuration decides; ask its operator")
                                        .error());

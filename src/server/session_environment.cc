@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "policy/keys.h"
 #include "server/answer.h"
 #include "server/quota.h"
 
@@ -50,8 +51,7 @@ async::Task<Answer<EnvironmentLease>> PrepareEnvironment(Hub& hub, const std::st
     co_return std::unexpected(std::move(failed));
   }
   spec->policy.venv = used->ready.venv;
-  // Only a sandbox has an interpreter that is started ahead of the session.
-  if (spec->preload.empty() && spec->executor == ExecutorKind::kSandbox) spec->preload = std::move(used->preload);
+  if (spec->preload.empty() && policy::Takes(spec->executor, "preload")) spec->preload = std::move(used->preload);
   co_return std::make_shared<const environment::Ready>(std::move(used->ready));
 }
 

@@ -50,6 +50,7 @@ class SessionTools : public run::HostCallHandler {
   void Reply(ToolProvider& provider, uint64_t call, run::HostReply reply);
   bool IsWaitingFor(const ToolProvider& provider) const;
 
+  bool HasOperations() const override { return !All().empty(); }
   async::Task<run::HostReply> Serve(run::HostCall call) override;
 
  private:

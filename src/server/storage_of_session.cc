@@ -6,7 +6,7 @@
 
 #include "environment/requirements_file.h"
 #include "language/visible.h"
-#include "run/executor.h"
+#include "policy/keys.h"
 #include "server/answer.h"
 
 namespace cella::server {
@@ -51,7 +51,7 @@ async::Task<Answer<OpenedStorage>> OpenStorage(Hub& hub, const SessionSpec& spec
   auto storage = co_await hub.storages.Open(spec.storage, bounds);
   if (!storage) co_return Refused(std::move(storage.error()).WithContext("storage"));
   const bool installs = hub.config.allow.runtime_deps || hub.config.allow.whole_machine;
-  if (installs && run::TakesPackages(spec)) {
+  if (installs && policy::TakesPackages(spec)) {
     auto read = [&] { return ReadRequirements(spec.storage); };
     auto requirements = co_await hub.storages.pool().Run(read);
     if (!requirements) co_return Refused(requirements.error());

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "policy/names.h"
 #include "server/answer.h"
 #include "server/hosted_sessions.h"
 #include "server/operations.h"
@@ -40,7 +41,9 @@ async::Task<void> Put(Hub& hub, Call& call) {
   if (kind == "text") value.kind = Variable::Kind::kText;
   if (kind == "json") value.kind = Variable::Kind::kJson;
   if (kind != "text" && kind != "json" && kind != "bytes") {
-    co_return co_await Refuse(call.exchange, Invalid("kind: text, json or bytes is expected").error());
+    co_return co_await Refuse(
+        call.exchange,
+        Invalid(fmt::format("kind: must be text, json or bytes, got '{}'", policy::Shown(kind))).error());
   }
   const std::string language(request.parameter("language").value_or(""));
   auto body = co_await call.exchange.ReadBody(hub.config.server.max_body);

@@ -6,7 +6,7 @@
 namespace cella::session {
 namespace {
 
-// Beyond these a Result would not be one that anybody reads.
+// Beyond these bounds no caller would read the Result.
 constexpr size_t kMaxOutputs = 1024;
 constexpr size_t kMaxOutputBytes = size_t{32} << 20;
 // Of an output that does not fit, a text this short stays.

@@ -55,7 +55,7 @@ class Run {
   bool has_ended() const { return ended_.is_set(); }
   // Once it has ended.
   const RunResult& result() const { return result_; }
-  // The same for the last one who asks.
+  // The same, moved out: for the last reader.
   RunResult TakeResult() { return std::move(result_); }
 
  private:

@@ -220,6 +220,7 @@ async::Task<Result<run::BlockEnd>> Session::RunBlock(Run& run, run::RunDriver& d
   if (first) turn.stdin_text = std::move(run.spec_.stdin_text);
   turn.first = first;
   turn.last = index + 1 == run.spec_.blocks.size();
+  turn.calls = std::ranges::any_of(options_.spaces, [](const auto& space) { return space.second->HasOperations(); });
   auto end = co_await driver.Drive(turn);
   co_return end;
 }

@@ -9,7 +9,7 @@
 namespace cella::store {
 namespace {
 
-// SQLite makes files that everyone may read, and gives the log the mode of the database. So the file is there before
+// SQLite makes files that every user may read, and gives the log the mode of the database. So the file is there before
 // SQLite sees it. An existing one is never opened here: closing it again would drop the locks that another connection
 // of this process holds.
 Status MakePrivate(const std::string& path) {
@@ -67,7 +67,7 @@ Result<Database> Database::Open(const std::string& path, const OpenOptions& opti
                          "PRAGMA secure_delete = FAST"));
     sqlite3_wal_hook(database.connection_->db, NoteWal, database.connection_.get());
   }
-  // A file that is no database, and a directory that takes no log, are noticed by the first who reads.
+  // A file that is no database, and a directory that takes no log, are noticed by the first read.
   TRY_VOID(database.Number("SELECT count(*) FROM sqlite_schema"));
   return database;
 }

@@ -1,5 +1,5 @@
 // A prepared statement: bind by position, step, read columns. Goes back to its database when it goes away, reset and
-// ready for the next who asks for the same text; so it must not outlive the database.
+// ready for the next caller with the same text; so it must not outlive the database.
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,4 @@
-// Numbers as tar headers write them: octal digits, or (GNU, and everybody since) binary when those do not suffice.
+// Numbers as tar headers write them: octal digits, or (GNU, and every tar since) binary when those do not suffice.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ class Peer {
  public:
   explicit Peer(PeerOptions options);
 
-  // An Error: the peer is no ZeroMQ peer that this side can speak to, or it broke the protocol. The sentence tells.
+  // An Error: the peer is no ZeroMQ peer that this side can speak to, or it broke the protocol; the message says which.
   Status Take(std::string_view bytes);
   // True once messages can be sent.
   bool ready() const { return state_ == State::kReady; }

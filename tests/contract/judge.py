@@ -102,7 +102,7 @@ def _without_rollback(expectation):
 
 
 def judge_run(result, step, keeps_state, rolls_back=True):
-    # Whoever keeps no state has none to speak of, whatever happened.
+    # An executor without state reports none, whatever happened.
     expectations = [e for e in step.expectations if keeps_state or e.path != "state" or e.wanted == "none"]
     if not rolls_back:
         expectations = [_without_rollback(e) for e in expectations]

@@ -206,7 +206,7 @@ TEST_F(SessionEngineTest, KilledZygoteIsReplacedAndItsSessionsContinue) {
     EXPECT_EQ(works.value, "42");
     RunResult kept = co_await Run(*old, "x + 1");
     EXPECT_EQ(kept.value, "42");
-    // It still rolls back, though nobody can tell any more how exactly the process ended.
+    // It still rolls back, though the exit status of the process is unknown.
     RunResult crashed = co_await Run(*old, "import os; os.kill(os.getpid(), 11)");
     EXPECT_EQ(crashed.outcome.status, RunStatus::kCrashed);
     EXPECT_EQ(crashed.state, StateAfter::kRolledBack);

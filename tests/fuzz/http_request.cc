@@ -11,7 +11,7 @@ namespace {
 
 using async::Task;
 
-constexpr size_t kMostBytes = size_t{64} << 10;  // what a socket takes without anybody reading it
+constexpr size_t kMostBytes = size_t{64} << 10;  // what a socket takes without a reader
 
 void Require(bool condition) {
   if (!condition) std::abort();

@@ -51,5 +51,5 @@ def tmp_path():
 
 @pytest.fixture
 def token():
-    """Digits that nobody else has: an argument that marks processes, also as the fraction of a `sleep`."""
+    """Unique digits: an argument that marks processes, also as the fraction of a `sleep`."""
     return "".join(secrets.choice("123456789") for _ in range(12))

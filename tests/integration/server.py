@@ -193,7 +193,7 @@ class Session:
         return result["value"]
 
     def start(self, code, **more):
-        """The id of a run that nobody waits for."""
+        """The id of a run that no request waits for."""
         return self.client.post(self.path("runs"), code=code, wait=False, **more).expect(202)["id"]
 
     def look(self, run):
@@ -296,7 +296,7 @@ class Server:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still alive after {timeout} s; {self.describe()}") from None
         self._reader.join(timeout)
-        assert not self._reader.is_alive(), "somebody still holds its standard error"
+        assert not self._reader.is_alive(), "another process still holds its standard error"
         return code if code >= 0 else 128 - code
 
     def stop(self):
@@ -314,7 +314,7 @@ class Server:
         assert mounts() == self.before
 
     def kill(self):
-        """No farewell. Returns everybody that was alive below it."""
+        """SIGKILL. Returns the processes that were alive below it."""
         family = Family(self.pid)
         self.process.kill()
         assert self.finish() == 137

@@ -145,7 +145,7 @@ def test_init_command_is_limited_like_the_code(refused):
     assert "init_command failed" in refused("--init-command", "python3 -c 'bytearray(10**9)'", "--memory", "64m")
 
 
-def test_variables_are_told_by_name(contain):
+def test_variables_are_listed_by_name(contain):
     result = contain("import os; print(os.environ['SECRET_NAME'])", "--env", "SECRET_NAME=secret value")
     assert result["stdout"] == "secret value\n"
     told = json.dumps(result["isolation"])

@@ -102,7 +102,7 @@ def test_reset_forgets_variables_and_ends_processes(open_contained):
     assert session.value(code) == "[]"
 
 
-def test_killed_container_is_told_and_leaves_nothing(open_contained, engine):
+def test_killed_container_is_reported_and_leaves_nothing(open_contained, engine):
     session = open_contained()
     session.run("x = 1")
     (container,) = open_contained.made()

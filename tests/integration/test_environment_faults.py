@@ -1,4 +1,4 @@
-"""Packages and bad luck: indexes that stall or lie, wheels of other machines, full disks, killed builds. Each ends with a
+"""Packages and faults: indexes that stall or lie, wheels of other machines, full disks, killed builds. Each ends with a
 clear error, and what was there still works."""
 
 import hashlib

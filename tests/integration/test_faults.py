@@ -47,7 +47,7 @@ if os.fork() == 0:
     "many children": "for n in range(50):\n    if os.fork() == 0:\n        time.sleep(60)\n        os._exit(0)",
     "a chain of forks": """
 while True:
-    # Each lives for a moment and hands on to the next: whoever looks for it sees a process that is already gone.
+    # Each lives for a moment and hands on to the next: a search finds a process that is already gone.
     if os.fork() == 0:
         end = time.monotonic() + 60
         while time.monotonic() < end:
@@ -97,7 +97,7 @@ for n in range(10):
         while True: time.sleep(1)
 while True: time.sleep(1)
 """,
-    "a pipe that nobody reads": "r, w = os.pipe()\nwhile True: os.write(w, b'x' * 65536)",
+    "a pipe without a reader": "r, w = os.pipe()\nwhile True: os.write(w, b'x' * 65536)",
     "a stopped family": """
 for n in range(5):
     if os.fork() == 0: os.kill(os.getpid(), signal.SIGSTOP)

@@ -156,7 +156,7 @@ def test_blocked_signals_of_the_caller_still_stop_cella(run, token):
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT], ids=lambda number: number.name)
 def test_signals_ignored_by_the_caller_stay_ignored(run, number):
-    """nohup, and `&` in a script: whoever made it deaf to a signal meant it."""
+    """nohup, and `&` in a script: a signal that the caller ignores stays ignored."""
     through = through_python(f"signal.signal({int(number)}, signal.SIG_IGN)")
     words = [
         "-c",
@@ -211,7 +211,7 @@ def test_run_succeeds_with_an_unusable_home(run, tmp_path, value, executor):
     for _ in range(2):
         result = run.json("-c", "print('ran')", "--executor", executor, with_env={"HOME": home}, cwd=tmp_path)
         assert (result["status"], result["stdout"]) == ("ok", "ran\n"), result
-    # A home that is not there is somebody's decision (/nonexistent of a service): it is not made.
+    # A home that is absent was chosen so (/nonexistent of a service): it is not made.
     assert os.listdir(tmp_path) == []
 
 

@@ -116,7 +116,7 @@ def test_kill_with_a_workdir_leaves_nothing(run, token, tmp_path):
 
 
 def test_killed_init_ends_the_guest_and_is_reported(run, token, tmp_path):
-    """Whoever kills a helper process instead of cella: the guest goes, and cella says how it ended."""
+    """A helper process is killed instead of cella: the guest ends, and cella reports how."""
     code = FAMILY.replace("sys.stdout.write('ready\\n')", "sys.stdout.write('ready\\n'); open('ready', 'w').close()")
     with run.started("--json", "-c", code, "--python", PYTHON, "--workdir", tmp_path, "--", token) as process:
         assert wait_until((tmp_path / "ready").exists)

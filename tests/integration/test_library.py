@@ -94,7 +94,7 @@ def test_next_returns_when_its_time_is_up(session):
     run.free()
 
 
-def test_events_that_nobody_takes_hold_the_guest_up_and_not_the_session(session):
+def test_events_without_a_reader_hold_the_guest_up_and_not_the_session(session):
     run = session.start("while True: print('x' * 1000)")
     run.free()  # it goes on, and its events are dropped
     second = session.start("1")

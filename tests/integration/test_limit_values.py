@@ -30,7 +30,7 @@ def test_rejects_malformed_limit(run, option, value):
 
 @pytest.mark.parametrize("option", SIZES + DURATIONS + COUNTS + ("--cpus",))
 def test_rejects_empty_limit(run, option):
-    """As in --memory "$LIMIT" where nobody set it: whoever asks for a limit means one."""
+    """As in --memory "$LIMIT" without the variable: an empty value must not mean no limit."""
     refusal(run, option, "")
 
 
@@ -69,7 +69,7 @@ def test_rejects_more_open_files_than_the_callers_limit(run):
     lowered = ["/bin/sh", "-c", 'ulimit -n 512; exec "$@"', "sh"]
     message = run.rejected("-c", "pass", "--open-files", "2000", through=lowered)
     assert "the limit 'open_files' cannot be enforced here" in message and "512" in message and "ulimit" in message
-    # What nobody asked for takes what there is.
+    # A limit that was not asked for takes the largest that is possible.
     result = run.shell("ulimit -n", through=lowered)
     assert result["stdout"] == "512\n" and result["isolation"]["limits"]["open_files"] == {"value": 512, "by": "rlimit"}
 

@@ -99,7 +99,7 @@ def test_memory_of_many_mappings_is_limited(run, kind):
 
 WATCHES = """
 import ctypes, os, select, sys, time
-if 'hidden' in sys.argv: ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE: nobody may look at its descriptors
+if 'hidden' in sys.argv: ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE: no process may look at its descriptors
 print('before', flush=True)
 for child in range(4):
     if os.fork() == 0:
@@ -316,7 +316,7 @@ def test_cpu_time_limit_counts_all_processes(run, token, executor):
 
 
 def test_cpu_time_limit_counts_short_lived_children(run):
-    """Each ends before anybody looks at it."""
+    """Each ends before the watchdog looks at it."""
     code = """
 import os
 while True:

@@ -171,7 +171,7 @@ def test_missing_source_is_reported(run, tmp_path):
 
 
 def test_rejects_source_that_the_caller_cannot_read(run, tmp_path):
-    """Mounting gives nobody rights that he lacks: for an ordinary user a private directory stays closed."""
+    """Mounting gives a user no further rights: for an ordinary user a private directory stays closed."""
     if IS_ROOT:
         private = tmp_path / "private"
         private.mkdir(mode=0o700)

@@ -92,7 +92,7 @@ def test_guest_with_network_host_reaches_the_hosts_loopback(run, listener):
 
 
 def test_guest_without_network_has_only_loopback(run):
-    """Counted where everybody may look: asking the kernel by a netlink socket is not allowed."""
+    """Counted in /proc, which every user may read: asking the kernel by a netlink socket is not allowed."""
     result = run.shell("tail -n +3 /proc/net/dev | cut -d: -f1")
     assert result["stdout"].split() == ["lo"], result
 

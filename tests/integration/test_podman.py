@@ -1,4 +1,4 @@
-"""Containers of Podman, root's and rootless: what runs, and that every limit holds, whoever enforces it."""
+"""Containers of Podman, root's and rootless: what runs, and that every limit holds, by whichever side enforces it."""
 
 import os
 import signal

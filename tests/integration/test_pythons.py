@@ -252,7 +252,7 @@ def test_rejects_interpreter_that_does_not_answer(run, tmp_path):
 
 
 def test_rejects_interpreter_whose_prefix_exposes_too_much(run, tmp_path):
-    """A prefix that is somebody's whole home cannot be mounted without showing it all."""
+    """A prefix that is a user's whole home cannot be mounted without showing it all."""
     home = tmp_path / "home"
     shutil.copytree("/usr/lib/python3", home / "lib" / f"python{version()[1]}", ignore=lambda *_: ["dist-packages"])
     liar = write_script(

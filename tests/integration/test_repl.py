@@ -489,7 +489,7 @@ def test_ctrl_z_suspends_and_fg_resumes(cella, environment, tmp_path):
         shell.type("\x15x + 1\r")
         shell.until("6\r\n")
         shell.until(PROMPT)
-        # Stopped by somebody else, it finds its modes changed when it goes on.
+        # Stopped by another process, it finds its modes changed when it goes on.
         shell.type("import time; time.sleep(1)\r")
         shell.type("\x1a")
         shell.until("shell$ ")

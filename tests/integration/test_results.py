@@ -95,7 +95,7 @@ ENDINGS = {
     "segmentation fault": ("import ctypes; ctypes.string_at(0)", "crashed", 139, 11, ""),
     "abort": ("import os; os.abort()", "crashed", 134, 6, ""),
     "SIGTERM": ("import os; os.kill(os.getpid(), 15)", "crashed", 143, 15, ""),
-    # Nobody but the program itself did that: it is neither out of memory nor over a limit.
+    # The program itself did that: it is neither out of memory nor over a limit.
     "SIGKILL": ("import os; os.kill(os.getpid(), 9)", "crashed", 137, 9, ""),
     "last signal": ("import os; os.kill(os.getpid(), 64)", "crashed", 192, 64, ""),
 }

@@ -1,4 +1,4 @@
-"""What `cella run` adds for people: files that nobody keeps, and the option that would have helped."""
+"""What `cella run` adds for people: files that are not copied out, and the option that would have helped."""
 
 import pty
 import os

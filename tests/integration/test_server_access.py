@@ -64,7 +64,7 @@ def test_every_route_needs_a_token_over_tcp(server, anns):
         assert answer.headers["www-authenticate"].startswith("Bearer")
         seen += 1
     assert seen >= 25
-    # Nor does anybody learn which paths there are.
+    # Nor does the answer show which paths there are.
     stranger.get("/v1/no/such/path").error(401)
     stranger.ask("PATCH", "/v1/sessions").error(401)
 
@@ -123,7 +123,7 @@ def test_sessions_of_other_clients_are_404(server, anns):
 def test_token_identifies_the_client_on_a_unix_socket(server, anns):
     on_socket = server.client(ANN)
     assert on_socket.get(anns.path()).expect(200)["id"] == anns.id
-    # Whoever brings none is another client.
+    # A request without one is from another client.
     server.client().get(anns.path()).error(404)
     server.client("nobody-has-this").get(anns.path()).error(401)
 

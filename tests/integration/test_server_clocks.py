@@ -21,7 +21,7 @@ TOKEN = "outside-" + "x" * 32
 
 
 class Island:
-    """A pid namespace with servers of its own. Whether somebody is alive is judged by clocks, so servers with other
+    """A pid namespace with servers of its own. Whether a process is alive is judged by clocks, so servers with other
     clocks must neither judge those of the machine nor be judged by them."""
 
     def __init__(self, serve):
@@ -57,7 +57,7 @@ class Island:
         )
 
     def end(self):
-        """Takes along whoever is left. Nobody else may judge their groups."""
+        """Ends the processes that are left. No server outside may judge their groups."""
         os.kill(self.init, signal.SIGKILL)
         self.process.communicate()
         for server in self._started:
@@ -155,7 +155,7 @@ def test_registry_with_timestamps_of_another_time_is_usable(short_directory, ser
 
 
 def test_stopped_and_continued_server_works(serve):
-    """As a machine that was suspended: nothing happened, and all at once it is later than everybody's deadline."""
+    """As a machine that was suspended: nothing happened, and all at once it is later than every deadline."""
     server = serve()
     session, brief = server.client().open(), server.client().open(idle_timeout="1s")
     session.run("x = 1")

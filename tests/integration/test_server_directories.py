@@ -151,7 +151,7 @@ def test_missing_directory_is_reported(server, hosts, tmp_path):
 
 
 def test_rejects_mount_point_behind_a_symlink_in_the_workdir(server, hosts):
-    """Whoever shares the directory could lead the mount of somebody else astray: over the runners, say."""
+    """A guest that shares the directory could redirect the mount of another session: over the runners, for example."""
     client = server.client()
     workdir, other = hosts("w"), hosts("other")
     for name, aim in (("runners", "/run/cella"), ("itself", "/workspace"), ("tree", "/usr")):

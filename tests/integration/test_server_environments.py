@@ -85,7 +85,7 @@ def test_session_waits_for_an_environment_that_is_being_made(ann):
     assert ann.open(environment="soon").value("import idna; idna.__name__") == "'idna'"
 
 
-def test_failed_build_tells_why_and_can_be_made_again(ann):
+def test_failed_build_has_a_reason_and_can_be_made_again(ann):
     words = make(ann, "wrong", "cella-no-such-package-8f3a").error(400)
     assert words["code"] == "environment_failed" and "cella-no-such-package-8f3a" in words["message"]
     failed = show(ann, "wrong").expect(200)

@@ -25,7 +25,7 @@ CONFIG = {"allow": {"executors": ["sandbox", "local"]}}
 
 @pytest.fixture
 def orphans():
-    """Whoever loses its parent below this test becomes the test's child: none can hide, however late it was born."""
+    """A process that loses its parent below this test becomes the test's child: none is missed, however late it started."""
     PR_SET_CHILD_SUBREAPER = 36
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
@@ -49,7 +49,7 @@ class Orphans:
         self.known = known
 
     def alive(self):
-        """Those that have ended are waited for, which nobody else does."""
+        """Those that have ended are waited for, which no other process does."""
         found = {}
         for pid, state in children().items():
             if pid in self.known:

@@ -35,7 +35,7 @@ def run_bare(program, directory):
     return [code, *map(without_addresses, output)]
 
 
-def told(result):
+def observed(result):
     assert result["status"] in ("ok", "error", "crashed"), result
     assert (result["value"], result["state"]) == (None, "none"), result
     return [result["exit_code"], *map(without_addresses, (result["stdout"], result["stderr"]))]
@@ -52,7 +52,7 @@ def test_one_shot_program_is_that_of_the_bare_interpreter(client, tmp_path, name
     program = PROGRAMS[name]
     result = client.post("/v1/run", **body(program)).expect(200)
     assert result["isolation"]["start"] == "fork"
-    assert told(result) == run_bare(program, tmp_path / "bare")
+    assert observed(result) == run_bare(program, tmp_path / "bare")
 
 
 def test_batch_of_programs_is_that_of_the_bare_interpreter(client, tmp_path):
@@ -60,7 +60,7 @@ def test_batch_of_programs_is_that_of_the_bare_interpreter(client, tmp_path):
     lines = client.post("/v1/batch", snippets=snippets, concurrency=4).expect(200).splitlines()
     results = {line["index"]: line["result"] for line in map(json.loads, lines)}
     for number, name in enumerate(ALONE):
-        assert told(results[number]) == run_bare(PROGRAMS[name], tmp_path / str(number)), name
+        assert observed(results[number]) == run_bare(PROGRAMS[name], tmp_path / str(number)), name
         assert results[number]["isolation"]["start"] == "fork"
 
 
@@ -72,7 +72,7 @@ def test_program_in_a_session_is_that_of_the_bare_interpreter(client, tmp_path, 
     for path, text in program.files.items():
         client.ask("PUT", session.path("files/" + path), body=text).expect(201)
     run = client.post(session.path("runs"), **{"as": "program"}, **body(program)).expect(200)
-    assert told(run) == run_bare(program, tmp_path / "bare")
+    assert observed(run) == run_bare(program, tmp_path / "bare")
     assert session.run("kept + 1")["value"] == "42"
     assert session.delete().status == 204
 
@@ -138,6 +138,17 @@ def test_other_languages_say_so(client):
 )
 def test_wrong_programs_are_refused(client, document):
     client.post("/v1/run", **document).error(400)
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [("wait", False), ("wait", True), ("input", True), ("idempotency_key", "k"), ("id", "run_" + "a" * 20), ("variables", {"a": 1})],
+)
+def test_keys_of_session_runs_are_refused_without_a_session(client, key, value):
+    message = f"{key}: only a run of a session has it"
+    assert client.post("/v1/run", code="1", **{key: value}).error(400)["message"] == message
+    batch = client.post("/v1/batch", snippets=[{"code": "1"}, {"code": "1", key: value}]).error(400)
+    assert batch["message"] == message
 
 
 @pytest.mark.parametrize("key", ["file", "args", "cwd"])

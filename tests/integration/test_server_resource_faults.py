@@ -95,7 +95,7 @@ def test_full_disk_refuses_new_runs_and_keeps_stored_ones(short_directory, disk,
     with session.stream("for n in range(200): print('y' * 5000)\nx += 1\ninput()", input=True) as events:
         events.until("input_request")
         disk.fill()
-        # Whoever is served goes on being served.
+        # Clients that are served stay served.
         assert client.post(session.path("input"), text="go on").status in (200, 202, 204)
         assert events.until("finished")[-1]["status"] == "ok"
     acknowledged = ask_while_full(disk, session)
@@ -115,7 +115,7 @@ def test_full_disk_refuses_new_runs_and_keeps_stored_ones(short_directory, disk,
 
 
 def test_refused_run_was_not_executed(short_directory, disk, serve):
-    """Whoever is refused asks again, and the code would have run twice."""
+    """A client that is refused asks again, and the code would have run twice."""
     server = serve(directory=short_directory, **disk.options)
     session = server.client(TOKEN).open()
     session.run("import time; x = 0")
@@ -219,7 +219,7 @@ def test_server_out_of_descriptors_refuses_and_recovers(serve):
         for _ in range(60):
             stack.enter_context(contextlib.closing(raw_connection(server.socket)))
         assert wait_until(lambda: len(os.listdir(f"/proc/{server.pid}/fd")) == 400)
-        # Whoever is there already is served.
+        # Clients that are connected already are served.
         for session in opened:
             run = early.ask("POST", session.path("runs"), '{"code": "1 + 1"}')
             assert run.expect(200)["value"] == "2", run

@@ -47,7 +47,7 @@ def test_output_does_not_end_at_nul(command):
     assert command("run", session, "-c", "print('a\\0b')").stdout == b"a\0b\n"
 
 
-def test_dropped_output_is_told(command):
+def test_dropped_output_is_reported(command):
     session = command("new").stdout.decode().strip()
     done = command("run", session, "-c", "print('x' * 3_000_000)")
     assert len(done.stdout) < 3_000_000

@@ -188,7 +188,7 @@ status
 
 
 def test_files_readable_only_by_the_caller_are_visible_when_mounted(open_session, tmp_path):
-    """Root's stay closed: the guest is somebody else. An ordinary user's guest is that user."""
+    """Root's stay closed: the guest is another user. An ordinary user's guest is that user."""
     secret = tmp_path / "secret"
     secret.write_text("private")
     secret.chmod(0o600)

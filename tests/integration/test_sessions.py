@@ -303,7 +303,7 @@ def test_closed_reader_ends_the_session(cella, environment):
             process.stdout.close()
             process.stdin.write(b'{"code": "1"}\n')
             process.stdin.flush()
-            assert wait_until(lambda: process.poll() is not None, 5), "it goes on although nobody reads"
+            assert wait_until(lambda: process.poll() is not None, 5), "it goes on without a reader"
         finally:
             process.kill()
     assert cgroups_of([process.pid]) == []
@@ -356,7 +356,7 @@ def test_killed_zygote_is_replaced_and_its_sessions_continue(open_session):
 
 
 def test_crash_after_a_zygote_was_killed_is_reported_as_a_crash(open_session):
-    """Its end is known to nobody then; the state is brought back all the same."""
+    """Its exit status is unknown then; the state is brought back all the same."""
     session = open_session("--checkpoint", "always")
     session.run("x = 'kept'")
     tree = SessionTree(session.pid)

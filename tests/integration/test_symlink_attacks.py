@@ -150,7 +150,7 @@ def test_symlinks_of_the_user_are_followed(run, project):
     assert result["stdout"] == "secret\n", result
 
 
-if IS_ROOT:  # nobody else can give a link away
+if IS_ROOT:  # no other user can give a link away
 
     def test_symlinks_of_other_users_are_not_followed(run, project):
         link = project.parent / "swapped"

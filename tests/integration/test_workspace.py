@@ -120,7 +120,7 @@ os.symlink('out.txt', 'link')
 
 
 def test_workdir_of_another_user_keeps_its_owner(run, tmp_path):
-    """Root works in anybody's directory, and what is made there belongs to its owner; others may not enter."""
+    """Root works in every user's directory, and what is made there belongs to its owner; others may not enter."""
     if not IS_ROOT:
         message = run.rejected("-c", "1", "--workdir", "/root")
         assert "/root" in message and "Permission denied" in message

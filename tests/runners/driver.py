@@ -69,7 +69,7 @@ class Outcome:
 
 
 class Collector:
-    """Reads a pipe as it fills, so that nobody blocks on it."""
+    """Reads a pipe as it fills, so that no writer blocks on it."""
 
     def __init__(self, fd):
         os.set_blocking(fd, False)

@@ -48,7 +48,7 @@ int cella_zygote_serve(int control, int idle_ms) {
     int fds[5];
     memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fds);
     if (byte == 'p' && fork() == 0) {
-      /* Somebody has to wait for the program: its parent, which is no zygote. */
+      /* A process must wait for the program: its parent, which is no zygote. */
       pid_t program = fork();
       if (program > 0) {
         int status = 0;

@@ -75,7 +75,7 @@ def start(python, **options):
 
 class Zygote:
     """A zygote process; fork() is a new session. The `first` ones are asked for before it begins, so that they are
-    born before it imports what nobody waits for."""
+    born before it imports what no session waits for."""
 
     def __init__(self, python, options="{}", library=None, first=0, **popen):
         self.python = python

@@ -42,7 +42,7 @@ def start_awaiting(runner):
 
 
 def wait_for_watchdog(runner):
-    """Its thread is there when a signal that nobody announced ends what is awaited."""
+    """Its thread is there when an unannounced signal ends what is awaited."""
     start_awaiting(runner)
     os.kill(runner.process.pid, signal.SIGINT)
     assert runner.finish(10).status == "interrupted"

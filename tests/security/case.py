@@ -34,7 +34,7 @@ class Case:
     # The kernel may be built without what is attacked. The guest can tell that from a refusal, says `unbuilt`,
     # and the control accepts it; in the jail `unbuilt` would mean that the call got through, and is a failure.
     may_be_unbuilt: bool = False
-    # The reason why only root's run has a control. The jailed half runs for everybody.
+    # The reason why only root's run has a control. The jailed half runs for every user.
     root_only: str = ""
     # Without root not even the victim can be made, or what the guest sees means nothing: root's run only.
     root_victim: bool = False

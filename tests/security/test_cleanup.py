@@ -103,7 +103,7 @@ def test_a_guest_does_not_use_up_the_callers_inotify_instances(cella, scene):
     # For root the control would hit the machine's own services.
     if os.geteuid() != 0:
         taken, left = use_up_inotify([PYTHON, source], scene)
-        assert taken > 0 and not left, "there are enough for everybody"
+        assert taken > 0 and not left, "there are enough for every session"
     taken, left = use_up_inotify([cella.binary, "run", source, "--lang", "python", "--python", PYTHON], scene)
     assert left, f"the guest took {taken} instances, and the caller has none left"
 

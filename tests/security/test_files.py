@@ -379,7 +379,7 @@ def test_the_scan_of_changed_files_does_not_leave_the_workspace(guest, scene):
 
 
 def test_directory_on_standard_input_does_not_reach_the_host(cella, scene):
-    """Nobody does that on purpose, but a descriptor of a directory outside undoes every root."""
+    """A caller does that by mistake only, but a descriptor of a directory outside undoes every root."""
     code = "cat /proc/self/fd/0/secret.txt /proc/self/fd/0/../../../../../../../../" + scene.words["secret_file"]
     directory = os.open(scene.home, os.O_RDONLY | os.O_DIRECTORY)
     try:

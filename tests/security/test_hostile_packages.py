@@ -1,4 +1,4 @@
-"""Packages that attack whoever installs them. Each first succeeds against a plain installer on the host."""
+"""Packages that attack the installer. Each first succeeds against a plain installer on the host."""
 
 import subprocess
 

@@ -59,7 +59,7 @@ class Child:
             raise AssertionError(f"still running: {self.describe()}") from None
         for reader in self._readers:
             reader.join(10)
-            assert not reader.is_alive(), "somebody still holds its output"
+            assert not reader.is_alive(), "another process still holds its output"
         return code
 
     def describe(self):

@@ -328,7 +328,7 @@ def test_executor_without_state_takes_no_values(open_session, wait):
     assert "write a file" in str(wait(local.run("print(1)", variables={"x": 1})).error)
 
 
-# Bad luck
+# Faults
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -417,3 +417,11 @@ def test_records_of_refused_calls_are_bounded(open_session, wait):
     result = wait(session.run(code, on_event=events.append))
     assert result.status == "ok", result
     assert sum(event.type == "tool" for event in events) == 101
+
+
+def test_local_programs_have_the_variables_of_calls_only_if_there_is_a_tool(open_session, wait):
+    show = "import os, shutil; print('CELLA_CALLS' in os.environ, shutil.which('cella-call') is not None)"
+    session = open_session(cella.LocalExecutor(python_version=PYTHON))
+    assert wait(session.run(show)).stdout == "False False\n"
+    session.tool(add)
+    assert wait(session.run(show)).stdout == "True True\n"

@@ -34,7 +34,7 @@ RULES = [
 def make(text, source):
     for pattern, replacement in RULES:
         text = pattern.sub(replacement, text)
-    # An import that only the asynchronous form needs would be a name that nobody uses.
+    # An import that only the asynchronous form needs would be an unused name.
     text = re.sub(r" *from collections\.abc import (.*)\n", lambda found: _without_awaitable(found[0], found[1]), text)
     return HEADER.format(source=source) + text
 

@@ -111,7 +111,7 @@ async::Task<void> Interactive::Converse() {
     }
   }
   if (status_ != 1) co_return;
-  // Whatever is asked of it, it tells why it ended.
+  // Any question to a session that has ended is refused with the reason of its end.
   auto answer = co_await session_.Ask("python", CodeQuestion::kIsComplete, "", 0);
   if (!answer) co_await view_.Complain(answer.error().message);
 }

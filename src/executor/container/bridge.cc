@@ -328,7 +328,7 @@ Task<void> AgentBridge::Reap() {
   for (;;) {
     bool some = co_await has_ended_.Wait();
     if (!some || closing_) co_return;
-    // Such a call tells its end from within a task of its own, which must end first.
+    // A relayed connection reports its end from within a task of its own, which must end first.
     co_await async::Yield();
     for (auto it = programs_.begin(); it != programs_.end();) {
       const bool over = it->second->has_ended() && (it->second->is_call() || it->second->is_idle());

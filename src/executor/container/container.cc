@@ -89,7 +89,7 @@ Task<Status> Container::Pull(const std::string& image, const Waiting& waiting) {
   auto ending = [&]() -> Task<bool> {
     const bool ends = co_await waiting.stop.Ending();
     if (ends || is_over) co_return ends;
-    // No one can stop it: this ends when the pull does.
+    // Nothing can stop the pull: this ends when the pull does.
     (void)co_await async::SleepUntil(async::Clock::now() + std::chrono::hours(24 * 365));
     co_return false;
   };

@@ -1,7 +1,6 @@
 #include "executor/container/container_session.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -16,7 +15,6 @@
 #include "executor/container/python_inside.h"
 #include "executor/sandbox/session_plan.h"
 #include "executor/values.h"
-#include "os/syscalls.h"
 
 namespace cella::executor {
 namespace {
@@ -25,7 +23,6 @@ using namespace std::chrono_literals;
 using async::Task;
 
 constexpr auto kAnswerPatience = 20s;
-constexpr int kFramesAtOnce = 64;
 constexpr uint64_t kValueLimit = uint64_t{1} << 20;
 
 struct RunnerProgram {
@@ -38,7 +35,7 @@ struct RunnerProgram {
 const RunnerProgram* FindRunner(std::string_view language) {
   static const std::string kRunners = kProgramsInside;
   static const RunnerProgram kPrograms[] = {
-      // -I: neither the guest's directory nor its environment has a say in what the runner imports.
+      // -I: neither the guest's directory nor its environment variables decide what the runner imports.
       {"python", {"python3", "python"}, {"-I", kRunners + "/python/cella_runner"}},
       {"javascript", {"node", "nodejs"}, {kRunners + "/javascript/runner.js"}},
       {"bash", {"bash"}, {kRunners + "/bash/runner.bash"}},
@@ -89,7 +86,7 @@ Task<Result<std::unique_ptr<run::Guest>>> ContainerSession::Open(confine::Launch
   std::unique_ptr<ContainerSession> session(new ContainerSession(
       context, std::move(spec), std::move(container), std::move(limits), std::move(isolation), std::move(*ready)));
   session->isolation_.start = "exec: container";
-  Status opened = session->OpenPipes();
+  Status opened = OpenCellPipes(&session->cells_, &session->out_, &session->err_);
   if (opened) opened = co_await RunInitCommand(session->Place(), session->spec_.policy, stop);
   if (opened) opened = co_await session->files_.Remember();
   if (!opened) {
@@ -98,28 +95,6 @@ Task<Result<std::unique_ptr<run::Guest>>> ContainerSession::Open(confine::Launch
   }
   session->container_->Keep();
   co_return std::unique_ptr<run::Guest>(std::move(session));
-}
-
-Status ContainerSession::OpenPipes() {
-  TRY(out_, os::MakePipe());
-  TRY(err_, os::MakePipe());
-  for (const os::Pipe* pipe : {&out_, &err_}) {
-    if (fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return SysErr(errno, "make a pipe");
-  }
-  cells_.out = out_.read.get();
-  cells_.err = err_.read.get();
-  TRY_VOID(ready_.Add(cells_.out, kKeyOut));
-  TRY_VOID(ready_.Add(cells_.err, kKeyErr));
-  return ready_.Add(jail_.control_fd(), kKeyControl);
-}
-
-void ContainerSession::DropLateOutput() {
-  std::array<char, 65536> buffer;
-  for (int fd : {cells_.out, cells_.err}) {
-    for (int round = 0; round < 32; ++round) {
-      if (os::RetryOnEintr([&] { return read(fd, buffer.data(), buffer.size()); }) <= 0) break;
-    }
-  }
 }
 
 const run::Traits& ContainerSession::traits(std::string_view language) const {
@@ -240,39 +215,9 @@ Task<Status> ContainerSession::EnsureRunner(const std::string& language) {
 }
 
 Task<Result<std::string>> ContainerSession::Exchange(Runner& runner, std::string payload) {
-  const async::TimePoint deadline = async::Clock::now() + kAnswerPatience;
-  auto sent = co_await runner.channel.Send(context_.loop, payload, deadline);
-  CO_TRY_VOID(sent);
   Watch(&runner);
-  ready_.SetDeadline(deadline);
-  std::optional<std::string> answer;
-  auto take = [&](runner::Frame frame) {
-    if (auto* reply = std::get_if<runner::AnswerFrame>(&frame)) answer = std::move(reply->json);
-    return !answer;
-  };
-  // Output of background threads is not for us; it waits for the next run.
-  ready_.Remove(cells_.out);
-  ready_.Remove(cells_.err);
-  Result<std::string> result = Err(ErrorCode::kClosed, "the interpreter does not answer");
-  while (async::Clock::now() < deadline) {
-    const FramesEnd end = ReadFrames(runner.channel, {.frames = kFramesAtOnce}, nullptr, take);
-    if (answer) result = std::move(*answer);
-    if (end == FramesEnd::kBroken) result = Err(ErrorCode::kInvalid, "the interpreter sent no frame");
-    const bool over = end == FramesEnd::kClosed || jail_.gone() || jail_.HasEnd(runner.tag);
-    if (over && !answer) result = Err(ErrorCode::kClosed, "the interpreter has ended");
-    if (answer || over || end == FramesEnd::kBroken) break;
-    if (end == FramesEnd::kBound) {
-      co_await async::Yield();
-      continue;
-    }
-    auto keys = co_await ready_.Wait();
-    for (int key : keys) {
-      if (key == kKeyControl) jail_.TakeReports();
-    }
-  }
-  (void)ready_.Add(cells_.out, kKeyOut);
-  (void)ready_.Add(cells_.err, kKeyErr);
-  co_return result;
+  auto answer = co_await AskRunner(cells_, runner, std::move(payload), kAnswerPatience);
+  co_return answer;
 }
 
 Task<Result<std::string>> ContainerSession::Ask(const std::string& language, CodeQuestion question, std::string code,
@@ -313,7 +258,7 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginCell(const 
   auto ensured = co_await EnsureRunner(language);
   if (!ensured) co_return std::unexpected(std::move(ensured.error()));
   if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
-  DropLateOutput();
+  DropLateOutput(cells_);
   Runner& runner = runners_[language];
   Watch(&runner);
   runner::Cell cell;

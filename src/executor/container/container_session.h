@@ -64,7 +64,6 @@ class ContainerSession : public run::Guest,
                    confine::LimitPlan limits, Isolation isolation, async::ReadySet ready);
 
   static Error Ended();
-  Status OpenPipes();
   bool CanAddPackages() const;
   // Those of the guest's programs.
   confine::EnvVars Variables(const language::Plan& plan);
@@ -81,7 +80,6 @@ class ContainerSession : public run::Guest,
   async::Task<Result<std::string>> Exchange(Runner& runner, std::string payload);
   void Watch(Runner* runner);
   void Discard(Runner& runner);
-  void DropLateOutput();
 
   confine::LaunchContext& context_;
   run::GuestSpec spec_;

@@ -41,10 +41,10 @@ Task<Result<std::unique_ptr<run::Guest>>> PlainGuest::Open(confine::LaunchContex
   co_return std::unique_ptr<run::Guest>(std::move(guest));
 }
 
-Status PlainGuest::CheckLanguage(const std::string& asked) const {
-  const language::Language* language = context_.table.Find(asked.empty() ? "python" : asked);
+Status CheckIsPython(const language::LanguageTable& table, const std::string& asked) {
+  const language::Language* language = table.Find(asked.empty() ? "python" : asked);
   if (language == nullptr) {
-    return Err(ErrorCode::kInvalid, "unknown language '{}': known are {}", asked, context_.table.Names());
+    return Err(ErrorCode::kInvalid, "unknown language '{}': known are {}", asked, table.Names());
   }
   if (language->python) return {};
   return Err(ErrorCode::kInvalid, "the inprocess executor runs Python, not {}: use the sandbox executor",

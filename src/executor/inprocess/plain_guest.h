@@ -12,6 +12,9 @@
 
 namespace cella::executor {
 
+// kInvalid: the code is not Python, the only language of this executor.
+Status CheckIsPython(const language::LanguageTable& table, const std::string& asked);
+
 class PlainGuest : public LocalGuest, public run::Assistant, public run::Resettable, public run::Packages {
  public:
   // `only`: for this one program; null: for a session, whose interpreter is started.
@@ -45,7 +48,7 @@ class PlainGuest : public LocalGuest, public run::Assistant, public run::Resetta
   async::Task<Result<language::Plan>> PlanFor(const run::BlockTurn& turn) override;
 
   bool CanAddPackages() const;
-  Status CheckLanguage(const std::string& asked) const;
+  Status CheckLanguage(const std::string& asked) const { return CheckIsPython(context_.table, asked); }
   async::Task<Result<language::Plan>> PlanInterpreter();
   async::Task<Status> EnsureTree();
   async::Task<Status> EnsureRunner();

@@ -1,12 +1,10 @@
 #include "executor/inprocess/plain_runner.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <array>
 
 #include "async/deadline.h"
-#include "os/syscalls.h"
 
 namespace cella::executor {
 namespace {
@@ -16,7 +14,6 @@ using async::Task;
 
 // The first start of an interpreter reads its modules from the disk.
 constexpr auto kAnswerPatience = 20s;
-constexpr int kFramesAtOnce = 64;
 
 }  // namespace
 
@@ -40,25 +37,12 @@ PlainRunner::~PlainRunner() = default;
 Task<Result<std::unique_ptr<PlainRunner>>> PlainRunner::Start(PlainRunnerPlace place) {
   CO_TRY(async::ReadySet ready, async::ReadySet::Create(place.loop));
   std::unique_ptr<PlainRunner> runner(new PlainRunner(std::move(place), std::move(ready)));
-  CO_TRY_VOID(runner->OpenPipes());
+  CO_TRY_VOID(OpenCellPipes(&runner->cells_, &runner->out_, &runner->err_));
   auto started = co_await runner->Exec();
   CO_TRY_VOID(started);
   auto configured = co_await runner->Configure();
   CO_TRY_VOID(configured);
   co_return std::move(runner);
-}
-
-Status PlainRunner::OpenPipes() {
-  TRY(out_, os::MakePipe());
-  TRY(err_, os::MakePipe());
-  for (const os::Pipe* pipe : {&out_, &err_}) {
-    if (fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return SysErr(errno, "make a pipe");
-  }
-  cells_.out = out_.read.get();
-  cells_.err = err_.read.get();
-  TRY_VOID(ready_.Add(cells_.out, kKeyOut));
-  TRY_VOID(ready_.Add(cells_.err, kKeyErr));
-  return ready_.Add(place_.jail.control_fd(), kKeyControl);
 }
 
 Task<Status> PlainRunner::Exec() {
@@ -115,69 +99,15 @@ bool PlainRunner::IsReady() {
   return !place_.jail.gone() && !place_.jail.HasEnd(runner_.tag) && TakeIdleFrames(cells_, runner_);
 }
 
-void PlainRunner::DropLateOutput() {
-  std::array<char, 65536> buffer;
-  for (int fd : {cells_.out, cells_.err}) {
-    for (int round = 0; round < 32; ++round) {
-      if (os::RetryOnEintr([&] { return read(fd, buffer.data(), buffer.size()); }) <= 0) break;
-    }
-  }
-}
-
 std::unique_ptr<run::Execution> PlainRunner::Run(runner::Cell cell) {
   auto execution = std::make_unique<CellExecution>(cells_, runner_, true);
   execution->Begin(std::move(cell));
   return execution;
 }
 
-// Output of background threads does not belong to a question; it waits for the next run.
-void PlainRunner::ShowOutput(bool shown) {
-  for (auto [fd, key] : {std::pair(cells_.out, kKeyOut), std::pair(cells_.err, kKeyErr)}) {
-    if (shown) {
-      (void)ready_.Add(fd, key);
-    } else {
-      ready_.Remove(fd);
-    }
-  }
-}
-
 Task<Result<std::string>> PlainRunner::Ask(std::string question) {
-  const async::TimePoint deadline = async::Clock::now() + kAnswerPatience;
-  auto sent = co_await runner_.channel.Send(place_.loop, question, deadline);
-  CO_TRY_VOID(sent);
-  std::optional<std::string> answer;
-  auto take = [&](runner::Frame frame) {
-    if (auto* reply = std::get_if<runner::AnswerFrame>(&frame)) answer = std::move(reply->json);
-    return !answer;
-  };
-  ShowOutput(false);
-  ready_.SetDeadline(deadline);
-  Result<std::string> result = Err(ErrorCode::kClosed, "the interpreter does not answer");
-  while (async::Clock::now() < deadline) {
-    const FramesEnd end = ReadFrames(runner_.channel, {.frames = kFramesAtOnce}, nullptr, take);
-    if (answer) {
-      result = std::move(*answer);
-      break;
-    }
-    if (end == FramesEnd::kBroken) {
-      result = Err(ErrorCode::kInvalid, "the interpreter sent no frame");
-      break;
-    }
-    if (end == FramesEnd::kClosed || place_.jail.gone() || place_.jail.HasEnd(runner_.tag)) {
-      result = Err(ErrorCode::kClosed, "the interpreter has ended");
-      break;
-    }
-    if (end == FramesEnd::kBound) {
-      co_await async::Yield();
-      continue;
-    }
-    auto keys = co_await ready_.Wait();
-    for (int key : keys) {
-      if (key == kKeyControl) place_.jail.TakeReports();
-    }
-  }
-  ShowOutput(true);
-  co_return result;
+  auto answer = co_await AskRunner(cells_, runner_, std::move(question), kAnswerPatience);
+  co_return answer;
 }
 
 }  // namespace cella::executor

@@ -44,7 +44,7 @@ class PlainRunner {
   // The same without taking anything: while a cell runs.
   bool IsConnected() const { return runner_.IsConnected() && !place_.jail.HasEnd(runner_.tag); }
   // Drops what the code of earlier cells has printed since.
-  void DropLateOutput();
+  void DropLateOutput() { executor::DropLateOutput(cells_); }
   std::unique_ptr<run::Execution> Run(runner::Cell cell);
   // An answer as JSON text. kClosed: it has ended, or does not answer.
   async::Task<Result<std::string>> Ask(std::string question);
@@ -52,11 +52,9 @@ class PlainRunner {
  private:
   PlainRunner(PlainRunnerPlace place, async::ReadySet ready);
 
-  Status OpenPipes();
   async::Task<Status> Exec();
   async::Task<Status> Configure();
   async::Task<Status> AwaitStart();
-  void ShowOutput(bool shown);
 
   PlainRunnerPlace place_;
   os::Pipe out_, err_;

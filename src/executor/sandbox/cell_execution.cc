@@ -1,13 +1,14 @@
 #include "executor/sandbox/cell_execution.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-#include "async/deadline.h"
 #include "base/random.h"
 #include "confine/launch_errors.h"
+#include "confine/program_output.h"
 #include "os/syscalls.h"
 
 namespace cella::executor {
@@ -23,21 +24,10 @@ constexpr auto kYoung = 100ms;
 constexpr auto kMarkPatience = 2s;
 // A reply to an input request may stay unread that long before the runner counts as lost.
 constexpr auto kReplyPatience = 10s;
-constexpr size_t kReadSize = 65536;
 // A frame of this size fits into one buffer of the kernel, which takes it whole or refuses it.
 constexpr size_t kSmallFrame = 16384;
-// What /proc/sys/fs/pipe-max-size allows a guest to make of its pipe, at most.
-constexpr size_t kLargestPipe = (size_t{1} << 20) + kReadSize;
-
-// The two descriptors that come with a checkpoint; a guest may send anything, a pidfd of ours included.
-std::optional<RunnerCopy> TakeCopy(runner::Channel& channel, const os::NamespaceId& pid_namespace) {
-  UniqueFd socket = channel.TakeDescriptor();
-  UniqueFd pidfd = channel.TakeDescriptor();
-  if (!socket || !pidfd || !os::LivesIn(pidfd.get(), pid_namespace)) return std::nullopt;
-  auto opened = runner::Channel::Open(std::move(socket));
-  if (!opened) return std::nullopt;
-  return RunnerCopy{std::move(*opened), std::move(pidfd)};
-}
+using confine::kLargestPipe;
+using confine::kReadSize;
 
 run::GuestAnswer ToAnswer(const runner::DoneFrame& done) {
   using From = runner::DoneFrame::Status;
@@ -51,31 +41,11 @@ run::GuestAnswer ToAnswer(const runner::DoneFrame& done) {
 
 }  // namespace
 
-void TakeCheckpoint(const CellContext& context, Runner& runner, const runner::CheckpointFrame& frame) {
-  std::optional<RunnerCopy> copy;
-  if (frame.status == "taken") copy = TakeCopy(runner.channel, context.pid_namespace);
-  context.on_checkpoint(frame, std::move(copy));
-}
-
-bool TakeIdleFrames(const CellContext& context, Runner& runner) {
-  bool expected = true;
-  // Only a checkpoint and a late answer are due; a sender of anything else, or of much, is no runner.
-  const FramesEnd end = ReadFrames(runner.channel, {}, nullptr, [&](runner::Frame frame) {
-    if (auto* checkpoint = std::get_if<runner::CheckpointFrame>(&frame)) {
-      TakeCheckpoint(context, runner, *checkpoint);
-    } else {
-      expected = std::holds_alternative<runner::AnswerFrame>(frame);
-    }
-    return expected;
-  });
-  return end == FramesEnd::kDrained && !(runner.pidfd && os::HasEnded(runner.pidfd.get()));
-}
-
 CellExecution::CellExecution(const CellContext& context, Runner& runner, bool nudged)
     : context_(context),
       runner_(runner),
       nudged_(nudged),
-      before_{context.meter.Cpu().value_or(0ns), context.meter.OomKills(), context.meter.RefusedForks()},
+      used_(context.meter),
       mark_(RandomHex(16)),
       texts_{Text{Stream::kStdout, context.out, kKeyOut, MarkedText(mark_)},
              Text{Stream::kStderr, context.err, kKeyErr, MarkedText(mark_)}},
@@ -166,9 +136,7 @@ void CellExecution::Answer(run::HostReply reply) { Post(runner::EncodeInputReply
 
 std::optional<std::chrono::nanoseconds> CellExecution::CpuUsed() const {
   if (!context_.limit_plan.cpu_time_by_cgroup) return std::nullopt;
-  auto used = context_.meter.Cpu();
-  if (!used) return std::nullopt;
-  return *used - before_.cpu;
+  return used_.Cpu();
 }
 
 // Not while the text stands at a mark: what is behind it waits in the pipe.
@@ -464,17 +432,8 @@ async::Task<Result<run::RunFacts>> CellExecution::Finish(run::Output& out) {
   facts.killed_for = confine::ToStopReason(breach_);
   facts.place_gone = place_gone;
   facts.broke_protocol = broke_protocol_;
-  // Counters explain only a failure.
-  if (!answer_ || answer_->status == runner::DoneFrame::Status::kError || answer_->exit_code != 0) {
-    facts.oom_kills = context_.meter.OomKills() - before_.oom_kills;
-    facts.refused_forks = context_.meter.RefusedForks() - before_.refused_forks;
-  }
-  facts.usage.peak_memory = context_.meter.PeakMemory().value_or(0);
-  if (auto cpu = context_.meter.Cpu()) {
-    facts.usage.cpu_ms = std::chrono::duration<double, std::milli>(*cpu - before_.cpu).count();
-  } else if (answer_) {
-    facts.usage.cpu_ms = answer_->cpu_ms;
-  }
+  if (answer_) facts.usage.cpu_ms = answer_->cpu_ms;  // where no cgroup counts
+  used_.AddTo(&facts);
   co_return facts;
 }
 

@@ -4,46 +4,18 @@
 
 #include <array>
 #include <chrono>
-#include <functional>
 #include <list>
 #include <optional>
 #include <string>
 
-#include "async/blocking_pool.h"
-#include "async/ready_set.h"
 #include "async/task_group.h"
-#include "confine/jail.h"
-#include "confine/limits.h"
+#include "confine/block_usage.h"
+#include "executor/sandbox/cell_context.h"
 #include "executor/sandbox/marked_text.h"
-#include "executor/sandbox/runner.h"
-#include "os/cgroup.h"
-#include "os/pidfd.h"
 #include "run/executor.h"
 #include "runner/protocol.h"
 
 namespace cella::executor {
-
-// What an execution uses of its session. All of it outlives the execution.
-struct CellContext {
-  async::Loop& loop;
-  async::BlockingPool& decoding;  // of large frames
-  async::ReadySet& ready;         // holds the descriptors below under the keys of CellKey
-  confine::Jail& jail;
-  const os::CgroupMeter& meter;
-  const confine::LimitPlan& limit_plan;
-  int out;  // what the guest writes
-  int err;
-  os::NamespaceId pid_namespace;  // the jail's
-  // A checkpoint came: the automatic one, or a named one.
-  std::function<void(const runner::CheckpointFrame& frame, std::optional<RunnerCopy> copy)> on_checkpoint;
-};
-
-enum CellKey { kKeyOut, kKeyErr, kKeyControl, kKeyChannel, kKeyProcess };
-
-// Takes the descriptors that came beside the frame.
-void TakeCheckpoint(const CellContext& context, Runner& runner, const runner::CheckpointFrame& frame);
-// Takes what a runner has sent between two runs; false: it is no runner any more.
-bool TakeIdleFrames(const CellContext& context, Runner& runner);
 
 class CellExecution : public run::Execution {
  public:
@@ -65,12 +37,6 @@ class CellExecution : public run::Execution {
   async::Task<Result<run::RunFacts>> Finish(run::Output& out) override;
 
  private:
-  struct Counters {
-    std::chrono::nanoseconds cpu{};
-    uint64_t oom_kills = 0;
-    uint64_t refused_forks = 0;
-  };
-
   void Post(std::string payload);
   async::Task<void> EncodeAndSend(runner::Cell cell);
   async::Task<void> SendPosted();
@@ -110,7 +76,7 @@ class CellExecution : public run::Execution {
   Runner& runner_;
   const bool nudged_;
   std::string run_id_;
-  const Counters before_;
+  const confine::MeteredUsage used_;
   const std::string mark_;  // the token of the marks in the text
   std::array<Text, 2> texts_;
   uint64_t calls_ = 0;

@@ -1,17 +1,13 @@
 #include "executor/sandbox/forked_program.h"
 
 #include <signal.h>
-#include <unistd.h>
 
-#include <array>
-
-#include "async/deadline.h"
 #include "async/ready_set.h"
+#include "confine/block_usage.h"
 #include "confine/launch_errors.h"
+#include "confine/program_output.h"
 #include "executor/sandbox/runner.h"
 #include "os/pidfd.h"
-#include "os/syscalls.h"
-#include "os/unread.h"
 #include "runner/protocol.h"
 
 namespace cella::executor {
@@ -19,16 +15,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kReadSize = 65536;
-// What /proc/sys/fs/pipe-max-size allows a guest to make of its pipe, at most.
-constexpr size_t kLargestPipe = (size_t{1} << 20) + kReadSize;
-
-enum Key { kKeyOut, kKeyErr, kKeyControl, kKeyChannel, kKeyProcess };
+enum Key { kKeyControl = confine::ProgramOutput::kFirstFree, kKeyChannel, kKeyProcess };
 
 class ForkedProgram : public run::Execution {
  public:
-  ForkedProgram(const ForkedPlace& place, ForkedStart start, async::ReadySet ready)
-      : place_(place), start_(std::move(start)), ready_(std::move(ready)), sending_(place.loop) {}
+  ForkedProgram(const confine::ProgramPlace& place, ForkedStart start, async::ReadySet ready)
+      : place_(place),
+        start_(std::move(start)),
+        ready_(std::move(ready)),
+        output_(ready_, std::move(start_.name)),
+        sending_(place.loop) {}
   ~ForkedProgram() override { ready_.Remove(place_.jail.control_fd()); }
 
   Status Begin(std::string frame);
@@ -37,33 +33,24 @@ class ForkedProgram : public run::Execution {
   void Wake() override { ready_.Wake(); }
   void Send(run::StopStep step) override;
   bool HasStarted() override { return has_started_; }
-  void CloseOutput(Stream stream) override { Close(stream == Stream::kStdout ? out_ : err_); }
+  void CloseOutput(Stream stream) override { output_.Close(stream); }
   std::optional<std::chrono::nanoseconds> CpuUsed() const override;
   async::Task<Result<run::RunFacts>> Finish(run::Output& out) override;
 
  private:
-  struct Pipe {
-    UniqueFd fd;
-    Key key;
-    bool held = false;
-  };
-
   async::Task<void> SendFrame(std::string frame);
   async::Task<void> SendInput(UniqueFd pipe, std::string text);
   void TakeChannel();
   void TakeReports();
-  bool Read(Pipe& pipe, Stream stream, run::Output& out);
-  void ReadRest(Pipe& pipe, Stream stream, run::Output& out);
-  void Hold(Pipe& pipe, bool hold);
-  void Close(Pipe& pipe);
+  std::optional<os::CgroupUsage> Usage() const;
   async::Task<void> EndOthers();
   async::Task<Result<run::RunFacts>> Facts();
 
-  const ForkedPlace place_;
+  const confine::ProgramPlace place_;
   ForkedStart start_;
   async::ReadySet ready_;
+  confine::ProgramOutput output_;
   async::TaskGroup sending_;
-  Pipe out_{{}, kKeyOut}, err_{{}, kKeyErr};
   int group_ = 0;
   bool has_started_ = false;
   bool started_told_ = false;
@@ -71,23 +58,24 @@ class ForkedProgram : public run::Execution {
   jail::KillReason breach_ = jail::KillReason::kNone;
   bool breach_told_ = false;
   std::optional<Error> refused_;
-  std::optional<os::CgroupUsage> before_;
+  confine::BlockUsage used_;
 };
+
+std::optional<os::CgroupUsage> ForkedProgram::Usage() const {
+  if (!place_.cgroup) return std::nullopt;
+  auto usage = place_.cgroup.Usage();
+  return usage ? std::optional(*usage) : std::nullopt;
+}
 
 Status ForkedProgram::Begin(std::string frame) {
   (void)place_.jail.TakeBreach();  // of an earlier run
-  out_.fd = std::move(start_.out);
-  err_.fd = std::move(start_.err);
-  if (place_.cgroup) {
-    if (auto usage = place_.cgroup.Usage()) before_ = *usage;
-  }
+  used_.Begin(Usage());
   if (auto pids = os::NamespacePids(start_.newborn.process.pidfd.get())) group_ = pids->back();
   if (place_.limits.IsWatched()) place_.jail.WatchRun(group_);
   TRY_VOID(ready_.Add(place_.jail.control_fd(), kKeyControl));
   TRY_VOID(ready_.Add(start_.newborn.process.pidfd.get(), kKeyProcess));
   TRY_VOID(ready_.Add(start_.channel.fd(), kKeyChannel));
-  TRY_VOID(ready_.Add(out_.fd.get(), kKeyOut));
-  TRY_VOID(ready_.Add(err_.fd.get(), kKeyErr));
+  TRY_VOID(output_.Open(std::move(start_.out), std::move(start_.err)));
   if (!start_.channel.SendNow(frame)) sending_.Add(SendFrame(std::move(frame)));
   if (start_.input) sending_.Add(SendInput(std::move(start_.input), std::move(start_.input_text)));
   return {};
@@ -124,59 +112,14 @@ void ForkedProgram::TakeReports() {
   if (auto breach = place_.jail.TakeBreach(); breach != jail::KillReason::kNone) breach_ = breach;
 }
 
-void ForkedProgram::Close(Pipe& pipe) {
-  if (!pipe.fd) return;
-  if (!pipe.held) ready_.Remove(pipe.fd.get());
-  pipe.fd.Reset();
-}
-
-void ForkedProgram::Hold(Pipe& pipe, bool hold) {
-  if (!pipe.fd || pipe.held == hold) return;
-  pipe.held = hold;
-  if (hold) {
-    ready_.Remove(pipe.fd.get());
-  } else {
-    (void)ready_.Add(pipe.fd.get(), pipe.key);
-  }
-}
-
-bool ForkedProgram::Read(Pipe& pipe, Stream stream, run::Output& out) {
-  if (!pipe.fd) return false;
-  std::array<char, kReadSize> buffer;
-  const ssize_t n = os::RetryOnEintr([&] { return read(pipe.fd.get(), buffer.data(), buffer.size()); });
-  if (n <= 0) {
-    if (n == 0 || errno != EAGAIN) Close(pipe);
-    return false;
-  }
-  std::string bytes(buffer.data(), static_cast<size_t>(n));
-  if (stream == Stream::kStderr) {
-    const bool more = static_cast<size_t>(n) == buffer.size() && os::UnreadBytes(pipe.fd.get()) > 0;
-    bytes = start_.name.Show(std::move(bytes), more);
-  }
-  if (!bytes.empty()) out.Push(OutputEvent{stream, std::move(bytes)});
-  return true;
-}
-
-// The program has ended. What it left behind may hold the pipe: no more is taken than a pipe can hold.
-void ForkedProgram::ReadRest(Pipe& pipe, Stream stream, run::Output& out) {
-  for (size_t taken = 0; taken < kLargestPipe && Read(pipe, stream, out); taken += kReadSize) {
-  }
-  if (std::string rest = stream == Stream::kStderr ? start_.name.Rest() : ""; !rest.empty()) {
-    out.Push(OutputEvent{stream, std::move(rest)});
-  }
-  Close(pipe);
-}
-
 async::Task<run::Progress> ForkedProgram::Advance(async::TimePoint until, run::Output& out) {
-  Hold(out_, out.full(Stream::kStdout));
-  Hold(err_, out.full(Stream::kStderr));
+  output_.HoldFull(out);
   if (!ended_) {
     ready_.SetDeadline(until);
     auto keys = co_await ready_.Wait();
     for (int key : keys) {
+      output_.Read(key, out);
       switch (key) {
-        case kKeyOut: (void)Read(out_, Stream::kStdout, out); break;
-        case kKeyErr: (void)Read(err_, Stream::kStderr, out); break;
         case kKeyControl: TakeReports(); break;
         case kKeyChannel: TakeChannel(); break;
         case kKeyProcess:
@@ -207,10 +150,8 @@ void ForkedProgram::Send(run::StopStep step) {
 }
 
 std::optional<std::chrono::nanoseconds> ForkedProgram::CpuUsed() const {
-  if (!place_.limits.cpu_time_by_cgroup || !place_.cgroup) return std::nullopt;
-  auto usage = place_.cgroup.Usage();
-  if (!usage || !usage->cpu) return std::nullopt;
-  return *usage->cpu - (before_ ? before_->cpu.value_or(0ns) : 0ns);
+  if (!place_.limits.cpu_time_by_cgroup) return std::nullopt;
+  return used_.Cpu(Usage());
 }
 
 // A program of its own ends with all that it started, so that the files stay as they are.
@@ -230,8 +171,7 @@ async::Task<void> ForkedProgram::EndOthers() {
 async::Task<Result<run::RunFacts>> ForkedProgram::Finish(run::Output& out) {
   sending_.Cancel();
   co_await sending_.Join();
-  ReadRest(out_, Stream::kStdout, out);
-  ReadRest(err_, Stream::kStderr, out);
+  output_.ReadRest(out);
   if (!has_started_ && !refused_) TakeChannel();
   ready_.Remove(start_.channel.fd());
   if (ended_ && !place_.jail.gone()) TakeReports();  // init reports why it kills before it kills
@@ -257,22 +197,13 @@ async::Task<Result<run::RunFacts>> ForkedProgram::Facts() {
   if (refused_) co_return std::unexpected(std::move(*refused_));
   facts.killed_for = confine::ToStopReason(breach_);
   facts.place_gone = place_.jail.gone();
-  if (!place_.cgroup) co_return facts;
-  auto usage = place_.cgroup.Usage();
-  if (!usage) co_return facts;
-  const os::CgroupUsage before = before_.value_or(os::CgroupUsage{});
-  if (usage->cpu) {
-    facts.usage.cpu_ms = std::chrono::duration<double, std::milli>(*usage->cpu - before.cpu.value_or(0ns)).count();
-  }
-  facts.usage.peak_memory = usage->peak_memory.value_or(facts.usage.peak_memory);
-  facts.oom_kills = usage->oom_kills.value_or(0) - before.oom_kills.value_or(0);
-  facts.refused_forks = usage->pids_refused.value_or(0) - before.pids_refused.value_or(0);
+  used_.AddTo(&facts, Usage());
   co_return facts;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<run::Execution>> StartForkedProgram(const ForkedPlace& place, ForkedStart start,
+Result<std::unique_ptr<run::Execution>> StartForkedProgram(const confine::ProgramPlace& place, ForkedStart start,
                                                            std::string frame) {
   TRY(async::ReadySet ready, async::ReadySet::Create(place.loop));
   auto execution = std::make_unique<ForkedProgram>(place, std::move(start), std::move(ready));

@@ -7,24 +7,13 @@
 #include <string>
 
 #include "async/task_group.h"
-#include "confine/jail.h"
-#include "confine/limits.h"
+#include "confine/program_execution.h"
 #include "executor/sandbox/warm_environment.h"
 #include "language/code_name.h"
-#include "os/cgroup.h"
 #include "run/executor.h"
 #include "runner/channel.h"
 
 namespace cella::executor {
-
-// Where it runs. All of it outlives the execution.
-struct ForkedPlace {
-  async::Loop& loop;
-  confine::Jail& jail;
-  const os::Cgroup& cgroup;  // may be empty
-  const confine::LimitPlan& limits;
-  bool shared = false;  // a session's runners live here too: only the program's group is signalled and ended
-};
 
 struct ForkedStart {
   WarmEnvironment::Newborn newborn;
@@ -36,7 +25,7 @@ struct ForkedStart {
 };
 
 // Sends the frame; a large one, and the input, while Advance waits. An Error is ours.
-Result<std::unique_ptr<run::Execution>> StartForkedProgram(const ForkedPlace& place, ForkedStart start,
+Result<std::unique_ptr<run::Execution>> StartForkedProgram(const confine::ProgramPlace& place, ForkedStart start,
                                                            std::string frame);
 
 }  // namespace cella::executor

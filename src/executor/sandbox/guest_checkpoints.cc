@@ -1,4 +1,4 @@
-// The part of a session that takes checkpoints and goes on from them.
+// The part of a session that takes checkpoints and restores them.
 #include <fcntl.h>
 
 #include "async/descriptor.h"
@@ -7,7 +7,7 @@
 
 namespace cella::executor {
 
-// A fresh interpreter stands behind the first run.
+// A rollback of the first run returns to a fresh interpreter.
 std::string SandboxGuest::FirstCheckpoint() const { return spec_.checkpoint == CheckpointMode::kOff ? "off" : "taken"; }
 
 // The checkpoint of the last run is on its way; the one before it goes when it is here.

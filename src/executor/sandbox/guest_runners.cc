@@ -5,7 +5,6 @@
 
 #include "async/deadline.h"
 #include "executor/sandbox/sandbox_guest.h"
-#include "os/pidfd.h"
 
 namespace cella::executor {
 namespace {
@@ -15,7 +14,6 @@ using namespace std::chrono_literals;
 // For a runner that answers questions or takes a checkpoint, and for init; code does not run meanwhile.
 constexpr auto kAnswerPatience = 10s;
 constexpr auto kEndingPatience = 250ms;
-constexpr int kFramesAtOnce = 64;
 constexpr uint64_t kValueLimit = uint64_t{1} << 20;
 
 Result<UniqueFd> OpenNull() {
@@ -188,57 +186,13 @@ async::Task<Result<std::string>> SandboxGuest::Ask(const std::string& language, 
 
 async::Task<Result<std::string>> SandboxGuest::Exchange(Runner& runner, std::string payload,
                                                         std::optional<std::string> checkpoint_name) {
-  const async::TimePoint deadline = async::Clock::now() + kAnswerPatience;
-  auto sent = co_await runner.channel.Send(context_.loop, payload, deadline);
-  if (!sent) co_return std::unexpected(std::move(sent.error()));
   Watch(&runner);
-  ready_.SetDeadline(deadline);
-  // Output of background threads is not for us; it waits for the next run.
-  ready_.Remove(cells_.out);
-  ready_.Remove(cells_.err);
-  auto answer = co_await AwaitAnswer(runner, checkpoint_name, deadline);
-  (void)ready_.Add(cells_.out, kKeyOut);
-  (void)ready_.Add(cells_.err, kKeyErr);
-  co_return answer;
-}
-
-async::Task<Result<std::string>> SandboxGuest::AwaitAnswer(Runner& runner,
-                                                           const std::optional<std::string>& checkpoint_name,
-                                                           async::TimePoint deadline) {
-  std::optional<std::string> answer;
-  auto take = [&](runner::Frame frame) {
-    if (auto* reply = std::get_if<runner::AnswerFrame>(&frame); reply != nullptr && !checkpoint_name) {
-      answer = std::move(reply->json);
-    } else if (auto* checkpoint = std::get_if<runner::CheckpointFrame>(&frame)) {
-      TakeCheckpoint(cells_, runner, *checkpoint);
-      // One that an earlier run left behind may come first.
-      if (checkpoint_name == checkpoint->name) answer = checkpoint->status;
-    }
-    return !answer;
-  };
-  while (async::Clock::now() < deadline) {
-    const FramesEnd end = ReadFrames(runner.channel, {.frames = kFramesAtOnce}, nullptr, take);
-    if (answer) co_return std::move(*answer);
-    if (end == FramesEnd::kBroken) co_return Err(ErrorCode::kInvalid, "the interpreter sent no frame");
-    if (end == FramesEnd::kClosed) co_return Err(ErrorCode::kClosed, "the interpreter has ended");
-    if (end == FramesEnd::kBound) {
-      co_await async::Yield();
-      continue;
-    }
-    auto keys = co_await ready_.Wait();
-    for (int key : keys) {
-      if (key == kKeyProcess) co_return Err(ErrorCode::kClosed, "the interpreter has ended");
-      if (key == kKeyControl) jail_->jail.TakeReports();
-    }
-    if (jail_->jail.gone()) {
-      lost_ = true;
-      co_return std::unexpected(JailEnded());
-    }
-    if (!runner.zygote && jail_->jail.HasEnd(runner.tag)) {
-      co_return Err(ErrorCode::kClosed, "the interpreter has ended");
-    }
+  auto answer = co_await AskRunner(cells_, runner, std::move(payload), kAnswerPatience, checkpoint_name);
+  if (!answer && jail_->jail.gone()) {
+    lost_ = true;
+    co_return std::unexpected(JailEnded());
   }
-  co_return Err(ErrorCode::kClosed, "the interpreter does not answer");
+  co_return answer;
 }
 
 // Returns when init has done it, so that what is started next is spared.

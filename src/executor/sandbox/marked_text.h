@@ -1,5 +1,5 @@
 // One output stream of a runner, with the marks that the runner writes into it before it sends a display: text travels
-// in a pipe and displays on a socket, and a mark in the text tells where the display belongs. A mark is
+// in a pipe and displays on a socket, and a mark in the text is the place of the display. A mark is
 //   NUL "cella " TOKEN " " NUMBER NUL
 // with the token of the run (runners/README.md). The guest knows the token. It can forge marks, which delay its own
 // text for a bounded time.

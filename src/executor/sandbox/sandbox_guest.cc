@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -19,7 +17,6 @@
 #include "executor/values.h"
 #include "language/detect.h"
 #include "os/pidfd.h"
-#include "os/syscalls.h"
 
 namespace cella::executor {
 namespace {
@@ -80,7 +77,7 @@ async::Task<Result<std::unique_ptr<SandboxGuest>>> SandboxGuest::Open(confine::L
   CO_TRY_VOID(confine::CheckWatch(spec.policy, &limit_plan, jail->ready));
   std::unique_ptr<SandboxGuest> guest(new SandboxGuest(context, std::move(warm), std::move(jail), std::move(limit_plan),
                                                        std::move(spec), std::move(ready)));
-  CO_TRY_VOID(guest->OpenPipes());
+  CO_TRY_VOID(OpenCellPipes(&guest->cells_, &guest->out_, &guest->err_));
   guest->isolation_ =
       confine::DescribeSandbox(guest->spec_.policy, guest->limit_plan_, context.cgroups, guest->jail_->ready);
   if (!guest->warm_->forks()) guest->jail_->CloseEntry();
@@ -133,28 +130,6 @@ async::Task<run::GuestUsage> SandboxGuest::MeasureUsage() {
   auto usage = co_await confine::MeasureGuest(context_, &jail_->jail, jail_->cgroup, std::move(forked));
   usage.alive = usage.alive && connected;
   co_return usage;
-}
-
-Status SandboxGuest::OpenPipes() {
-  TRY(out_, os::MakePipe());
-  TRY(err_, os::MakePipe());
-  for (const os::Pipe* pipe : {&out_, &err_}) {
-    if (fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return SysErr(errno, "make a pipe");
-  }
-  cells_.out = out_.read.get();
-  cells_.err = err_.read.get();
-  TRY_VOID(ready_.Add(cells_.out, kKeyOut));
-  TRY_VOID(ready_.Add(cells_.err, kKeyErr));
-  return ready_.Add(jail_->jail.control_fd(), kKeyControl);
-}
-
-void SandboxGuest::DropLateOutput() {
-  std::array<char, 65536> buffer;
-  for (int fd : {cells_.out, cells_.err}) {
-    for (int round = 0; round < 32; ++round) {
-      if (os::RetryOnEintr([&] { return read(fd, buffer.data(), buffer.size()); }) <= 0) break;
-    }
-  }
 }
 
 bool SandboxGuest::CanAddPackages() const {
@@ -218,7 +193,7 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginCell(con
   auto ensured = co_await EnsureRunner(language);
   if (!ensured) co_return std::unexpected(std::move(ensured.error()));
   if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
-  DropLateOutput();
+  DropLateOutput(cells_);
   Watch(&runner);
 
   runner::Cell cell;
@@ -319,11 +294,8 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::ForkProgram(c
                                                                                const language::Plan& plan,
                                                                                const confine::EnvVars& env) {
   CO_TRY(os::SocketPair sockets, os::MakeStreamSockets());
-  CO_TRY(os::Pipe out, os::MakePipe());
-  CO_TRY(os::Pipe err, os::MakePipe());
-  for (const os::Pipe* pipe : {&out, &err}) {
-    if (fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) co_return SysErr(errno, "make a pipe");
-  }
+  CO_TRY(os::Pipe out, os::MakeOutputPipe());
+  CO_TRY(os::Pipe err, os::MakeOutputPipe());
   os::Pipe in;
   if (turn.stdin_text) {
     CO_TRY(in, os::MakePipe());

@@ -79,7 +79,6 @@ class SandboxGuest : public run::Guest,
   static constexpr const char* kCwd = "/workspace";
   static Error JailEnded();
 
-  Status OpenPipes();
   // Through the namespace that is for it.
   bool CanAddPackages() const;
   async::Task<Status> EnsureRunner(const std::string& language);
@@ -102,8 +101,6 @@ class SandboxGuest : public run::Guest,
   // With a name (empty: the automatic one): waits for that checkpoint, whose status is the answer.
   async::Task<Result<std::string>> Exchange(Runner& runner, std::string payload,
                                             std::optional<std::string> checkpoint_name);
-  async::Task<Result<std::string>> AwaitAnswer(Runner& runner, const std::optional<std::string>& checkpoint_name,
-                                               async::TimePoint deadline);
   async::Task<Status> KillEverybody();
   // Waits until `arrived` is true of the reports that init has sent. An Error: the jail has ended, or init is held up.
   async::Task<Status> AwaitReport(std::function<bool()> arrived);
@@ -114,7 +111,6 @@ class SandboxGuest : public run::Guest,
   std::string FirstCheckpoint() const;
   async::Task<void> Settle(Runner& runner);
   async::Task<void> StopSettling();
-  void DropLateOutput();
   void Discard(Runner* runner);
   void OnCheckpoint(const runner::CheckpointFrame& frame, std::optional<RunnerCopy> copy);
 

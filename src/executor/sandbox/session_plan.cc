@@ -96,7 +96,7 @@ language::CodePlaces CodeOf(const language::Python& python, const std::vector<st
 std::vector<std::string> RunnerCommand(const std::string& language, const language::Plan& plan) {
   std::string tool = plan.commands.front().argv.front();
   std::string runners = confine::kRunnersInside;
-  // -I: neither the guest's directory nor its environment has a say in what the runner imports.
+  // -I: neither the guest's directory nor its environment variables decide what the runner imports.
   if (language == "python") return {tool, "-I", runners + "/python/cella_runner"};
   if (language == "javascript") return {tool, runners + "/javascript/runner.js"};
   return {tool, runners + "/bash/runner.bash"};

@@ -29,8 +29,8 @@ struct SessionPlan {
     std::vector<std::string> argv;  // of the runner
   };
   std::map<std::string, Interpreter> interpreters;
-  // With the variables that the policy names. Without any it is the zygote's: nothing that a policy names (LD_PRELOAD,
-  // say) has a say in what runs before any guest.
+  // With the variables that the policy names. Without any it is the zygote's: nothing that a policy names
+  // (LD_PRELOAD, for example) affects what runs before any guest.
   confine::EnvVars EnvVarsFor(const Policy& policy) const;
   std::string no_fork;  // why Python cannot be forked from a zygote; empty: it can
   // Files and directories whose change makes this plan (and the zygote that was started from it) stale.

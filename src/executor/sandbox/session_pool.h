@@ -21,7 +21,7 @@ namespace cella::executor {
 
 class SessionPool {
  public:
-  // What these refer to outlives the pool. Filling takes a place at the same gate as everyone else who starts sessions.
+  // What these refer to outlives the pool. Filling takes a place at the gate that every start of a session takes.
   SessionPool(confine::LaunchContext& context, async::Gate& starting, PoolLimits limits)
       : context_(context), starting_(starting), limits_(limits), tasks_(context.loop) {}
 

@@ -93,7 +93,7 @@ async::Task<Zygote::Answer> Zygote::WaitFor(uint32_t tag) {
     Receive();
     auto& waiting = waiting_[tag];
     if (waiting.report || gone_) break;
-    // Others may wait here as well: everyone is woken, and finds what the first one took.
+    // Other tasks may wait here as well: each is woken, and finds what the first one took.
     bool readable = co_await control_.Readable();
     if (!readable) break;
   }

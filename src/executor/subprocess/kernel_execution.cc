@@ -32,12 +32,7 @@ constexpr std::string_view kEndOfInput = "\x04";
 
 KernelExecution::KernelExecution(async::Loop& loop, KernelProcess& kernel, async::BlockingPool& pool,
                                  const confine::LimitPlan& limits)
-    : loop_(loop),
-      kernel_(kernel),
-      pool_(pool),
-      limits_(limits),
-      before_{kernel.meter().Cpu().value_or(0ns), kernel.meter().OomKills(), kernel.meter().RefusedForks()},
-      reading_(loop) {}
+    : loop_(loop), kernel_(kernel), pool_(pool), limits_(limits), used_(kernel.meter()), reading_(loop) {}
 
 Status KernelExecution::Begin(const run::BlockTurn& turn) {
   kernel_.client().DropMessages();
@@ -257,9 +252,7 @@ void KernelExecution::Send(run::StopStep step) {
 
 std::optional<std::chrono::nanoseconds> KernelExecution::CpuUsed() const {
   if (!limits_.cpu_time_by_cgroup) return std::nullopt;
-  const auto used = kernel_.meter().Cpu();
-  if (!used) return std::nullopt;
-  return *used - before_.cpu;
+  return used_.Cpu();
 }
 
 async::Task<Result<run::RunFacts>> KernelExecution::Finish(run::Output& out) {
@@ -288,14 +281,7 @@ async::Task<Result<run::RunFacts>> KernelExecution::Finish(run::Output& out) {
     }
   }
   facts.killed_for = confine::ToStopReason(breach_);
-  if (!facts.answer || facts.answer->exit_code != 0) {
-    facts.oom_kills = kernel_.meter().OomKills() - before_.oom_kills;
-    facts.refused_forks = kernel_.meter().RefusedForks() - before_.refused_forks;
-  }
-  facts.usage.peak_memory = kernel_.meter().PeakMemory().value_or(0);
-  if (auto cpu = kernel_.meter().Cpu()) {
-    facts.usage.cpu_ms = std::chrono::duration<double, std::milli>(*cpu - before_.cpu).count();
-  }
+  used_.AddTo(&facts);
   co_return facts;
 }
 

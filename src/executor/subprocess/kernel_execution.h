@@ -7,6 +7,7 @@
 
 #include "async/descriptor.h"
 #include "async/task_group.h"
+#include "confine/block_usage.h"
 #include "executor/subprocess/kernel_messages.h"
 #include "executor/subprocess/kernel_process.h"
 #include "run/executor.h"
@@ -33,11 +34,6 @@ class KernelExecution : public run::Execution {
   async::Task<Result<run::RunFacts>> Finish(run::Output& out) override;
 
  private:
-  struct Counters {
-    std::chrono::nanoseconds cpu{};
-    uint64_t oom_kills = 0, refused_forks = 0;
-  };
-
   async::Task<std::optional<jupyter::Json>> Parse(const jupyter::Message& message);
   async::Task<void> TakeOutput(run::Output& out, int at_most);
   async::Task<void> TakeReply(run::Output& out);
@@ -55,7 +51,7 @@ class KernelExecution : public run::Execution {
   KernelProcess& kernel_;
   async::BlockingPool& pool_;
   const confine::LimitPlan& limits_;
-  const Counters before_;
+  const confine::MeteredUsage used_;
   std::string request_;  // the id of the execute_request
   std::optional<std::string> stdin_text_;
   size_t stdin_at_ = 0;

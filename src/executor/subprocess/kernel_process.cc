@@ -69,13 +69,10 @@ async::Task<Result<std::unique_ptr<KernelProcess>>> KernelProcess::Start(
 }
 
 Status KernelProcess::Exec(const confine::LimitPlan& limits) {
-  TRY(os::Pipe out, os::MakePipe());
-  TRY(os::Pipe err, os::MakePipe());
+  TRY(os::Pipe out, os::MakeOutputPipe());
+  TRY(os::Pipe err, os::MakeOutputPipe());
   UniqueFd in(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!in) return SysErr(errno, "open '/dev/null'");
-  for (const os::Pipe* pipe : {&out, &err}) {
-    if (fcntl(pipe->read.get(), F_SETFL, O_NONBLOCK) < 0) return SysErr(errno, "make a pipe");
-  }
   confine::ExecRequest request;
   request.argv = command_.argv;
   for (std::string& argument : request.argv) {

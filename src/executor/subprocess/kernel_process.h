@@ -1,4 +1,4 @@
-// One live kernel: its process in a place of its own, and the client that talks to it. What it prints beside its
+// One live kernel: its process in a place of its own, and the client of its sockets. What it prints beside its
 // protocol is read and forgotten, but for the end. Lives on the loop; End it before it is destroyed.
 #pragma once
 

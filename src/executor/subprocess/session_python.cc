@@ -67,7 +67,7 @@ async::Task<Result<Base>> FindBase(confine::LaunchContext& context, const Policy
   co_return found;
 }
 
-// A finished environment of the store, which nobody may change.
+// A finished environment of the store, which is read-only.
 bool IsFinished(const confine::LaunchContext& context, const std::string& venv) {
   return !context.opened.readable.empty() && language::IsBelow(venv, context.opened.readable);
 }

@@ -31,7 +31,7 @@ async::Task<Result<SessionPython>> ChooseSessionPython(confine::LaunchContext& c
                                                        KernelEnvironments* environments, Policy asked,
                                                        const std::string& directory, run::StopToken stop);
 
-// The virtual environment that the policy names, unless it is a finished environment, which nobody changes; empty:
+// The virtual environment that the policy names, unless it is a finished environment, which is read-only; empty:
 // none.
 std::string KeptVenv(const confine::LaunchContext& context, const Policy& asked);
 

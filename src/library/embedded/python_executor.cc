@@ -1,7 +1,10 @@
 #include "library/embedded/python_executor.h"
 
+#include <algorithm>
+
 #include "library/embedded/libpython.h"
 #include "library/embedded/python_guest.h"
+#include "policy/keys.h"
 
 namespace cella::library {
 namespace {
@@ -9,22 +12,20 @@ namespace {
 using async::Task;
 
 // A limit that nothing can enforce in the application's own process: refused where it was asked for.
-Status CheckLimits(const Policy& policy, Isolation* isolation) {
-  const Limits& limits = policy.limits;
-  const std::pair<const char*, bool> asked[] = {
-      {"cpu_time", limits.cpu_time.asked}, {"memory", limits.memory.asked}, {"cpus", limits.cpus.has_value()},
-      {"pids", limits.pids.asked},         {"disk", limits.disk.asked},     {"open_files", limits.open_files.asked},
-  };
-  for (const auto& [name, is_asked] : asked) {
-    if (!is_asked) continue;
-    if (!policy.best_effort) {
+Status CheckLimits(const SessionSpec& spec, Isolation* isolation) {
+  static constexpr std::string_view kEnforced[] = {"limits.timeout", "limits.output", "limits.calls",
+                                                   "limits.calls_at_once", "limits.call_size"};
+  for (const policy::Key& key : policy::Keys()) {
+    if (!key.name.starts_with("limits.") || std::ranges::find(kEnforced, key.name) != std::end(kEnforced)) continue;
+    if (!policy::IsAsked(key, spec)) continue;
+    if (!spec.policy.best_effort) {
       return Err(ErrorCode::kUnsupported,
-                 "limits.{}: the code shares this process, whose own limits apply; use the executor sandbox, or "
-                 "best_effort",
-                 name);
+                 "{}: the code shares this process, whose own limits apply; use the executor sandbox, or best_effort",
+                 key.name);
     }
-    isolation->unenforced.emplace_back(name);
+    isolation->unenforced.emplace_back(policy::LastPart(key.name));
   }
+  const Limits& limits = spec.policy.limits;
   const auto seconds = std::chrono::duration<double>(limits.timeout.value).count();
   isolation->limits["timeout"] = {seconds, "supervisor", ""};
   isolation->limits["output"] = {static_cast<double>(limits.output.value), "supervisor", ""};
@@ -61,7 +62,7 @@ Task<Result<std::unique_ptr<run::Guest>>> PythonExecutor::Open(run::GuestSpec sp
   Isolation isolation;
   isolation.executor = "inprocess";
   CO_TRY_VOID(CheckPolicy(spec.policy));
-  CO_TRY_VOID(CheckLimits(spec.policy, &isolation));
+  CO_TRY_VOID(CheckLimits(spec, &isolation));
   auto start = [&] { return StartPython(installation_, host_, spec.policy, signals_); };
   auto started = co_await pool_.Run(start);
   CO_TRY(const EmbeddedPython python, std::move(started));

@@ -100,16 +100,6 @@ Task<void> PythonGuest::EndLink() {
   link->ready.Remove(link->channel.fd());
 }
 
-Status PythonGuest::CheckLanguage(const std::string& asked) const {
-  const language::Language* language = place_.table.Find(asked.empty() ? "python" : asked);
-  if (language == nullptr) {
-    return Err(ErrorCode::kInvalid, "unknown language '{}': known are {}", asked, place_.table.Names());
-  }
-  if (language->python) return {};
-  return Err(ErrorCode::kInvalid, "the inprocess executor runs Python, not {}: use the sandbox executor",
-             language->name);
-}
-
 const run::Traits& PythonGuest::traits(std::string_view language) const {
   return CheckLanguage(std::string(language)) ? run::kCells : run::kPrograms;
 }

@@ -10,6 +10,7 @@
 #include "async/blocking_pool.h"
 #include "async/ready_set.h"
 #include "async/task_group.h"
+#include "executor/inprocess/plain_guest.h"
 #include "executor/local/scratch.h"
 #include "language/table.h"
 #include "os/directory.h"
@@ -65,7 +66,7 @@ class PythonGuest : public run::Guest, public run::Assistant, public run::Resett
         directory_(std::move(directory)) {}
 
   std::string CallSocketPath() const { return scratch_.path() + "/calls"; }
-  Status CheckLanguage(const std::string& asked) const;
+  Status CheckLanguage(const std::string& asked) const { return executor::CheckIsPython(place_.table, asked); }
   std::string EncodeConfiguration() const;
   async::Task<Status> EnsureLink();
   async::Task<Status> Connect();

@@ -4,7 +4,7 @@ from case import CREDENTIALS, FILTER, NEEDS_HOST_ROOT, ROOTS_FILE, TREE, Case
 
 # A place of the host is missing inside, or is an empty one of the jail's own.
 ABSENT = ("ENOENT", "empty", "EACCES")
-# Read-only mount, or a directory that belongs to nobody whom the guest could be, or Landlock.
+# Read-only mount, or a directory of a user that the guest cannot become, or Landlock.
 READ_ONLY = ("EROFS", "EACCES", "EPERM")
 UNREADABLE = ("ENOENT", "EACCES", "EPERM")
 

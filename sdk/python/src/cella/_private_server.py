@@ -96,7 +96,7 @@ format = "text"
 
 
 def _inheritable() -> list[int]:
-    """Descriptors that an exec would pass on. A server must not keep anybody's pipe open."""
+    """Descriptors that an exec would pass on. A server must not keep pipes of other programs open."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         try:

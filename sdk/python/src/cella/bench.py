@@ -114,6 +114,40 @@ def _run_in_process(rounds: int) -> dict[str, dict[str, float]]:
     return {"floor: x = 1 in a waiting thread": _summary(bare), "run x = 1, in this process": _summary(ours)}
 
 
+def _run_local(rounds: int) -> dict[str, dict[str, float]]:
+    """Programs of the `local` executor beside AutoGen's executor of the host, in turns. Nothing where AutoGen is not
+    installed."""
+    try:
+        from autogen_core import CancellationToken
+        from autogen_core.code_executor import CodeBlock
+        from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor as Theirs
+
+        from cella.autogen import LocalCommandLineCodeExecutor as Ours
+    except ImportError:
+        return {}
+    blocks = [CodeBlock(language="python", code="print(1)")]
+    taken: dict[str, list[float]] = {"AutoGen's local executor, print(1)": [], "cella.autogen, local, print(1)": []}
+
+    async def turns() -> None:
+        with tempfile.TemporaryDirectory(prefix="cella-bench-") as theirs, tempfile.TemporaryDirectory() as ours:
+            places = [Theirs(work_dir=theirs), Ours(work_dir=ours)]
+            for place in places:
+                await place.start()
+            for number in range(rounds + 3):
+                for name, place in zip(taken, places):
+                    start = time.perf_counter()
+                    result = await place.execute_code_blocks(blocks, CancellationToken())
+                    if result.exit_code != 0:
+                        raise SystemExit(f"{name}: {result.output}")
+                    if number >= 3:
+                        taken[name].append((time.perf_counter() - start) * 1000)
+            for place in places:
+                await place.stop()
+
+    asyncio.run(turns())
+    return {name: _summary(samples) for name, samples in taken.items()}
+
+
 async def _run_async(rounds: int) -> dict[str, float]:
     async with cella.Session(SandboxExecutor(checkpoint="off")) as session:
         taken = []
@@ -173,6 +207,7 @@ def measure(rounds: int, cold_rounds: int) -> dict[str, Any]:
         "Session() to result, warm, sync": _open_sync(max(1, rounds // 4)),
         "Session() to result, warm, async": asyncio.run(_open_async(max(1, rounds // 4))),
         **measure_calls(rounds, _summary),
+        **_run_local(max(1, rounds // 8)),
         **_cold(_COLD, cold_rounds),
     }
 

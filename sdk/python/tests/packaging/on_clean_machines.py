@@ -54,7 +54,7 @@ def machine(request, wheel):
 
 
 class Person:
-    """Somebody with an environment of their own, below a home that is private."""
+    """A user with a virtual environment below a private home."""
 
     def __init__(self, machine, name):
         self.machine, self.name, self.home = machine, name, HOMES[name]

@@ -131,7 +131,7 @@ def test_program_that_needs_a_newer_glibc_is_detected(tools, wheel):
 
 
 def test_program_that_needs_another_library_is_detected(tools, tmp_path, make_wheel, install_tree):
-    """Python itself, which needs a library or more: nobody gets such a wheel."""
+    """Python itself, which needs a library or more: no user gets such a wheel."""
     bad = tmp_path / "prefix"
     shutil.copytree(install_tree, bad)
     shutil.copy(os.path.realpath("/usr/bin/python3"), bad / "bin" / "cella")

@@ -108,7 +108,7 @@ class Served:
             self.crew.close()
 
     def accept(self) -> None:
-        """Until the run has an id. Its first events are dropped: they are read again by those who want them."""
+        """Until the run has an id. Its first events are dropped: readers that want them read them again."""
         while not self.run:
             self._next()
 

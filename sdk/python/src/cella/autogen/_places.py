@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import shlex
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -21,8 +22,8 @@ from cella.result import Result
 
 from ._cancellation import Cancelled
 
-# An interrupt that comes before its run is lost, so that it is repeated.
-_INTERRUPT_AGAIN = 0.05
+# A cancellation that comes before the request that starts its run finds no run, and is sent again.
+_CANCEL_AGAIN = 0.05
 # Bounds what an executor leaves behind that is never stopped.
 _IDLE_TIMEOUT = "10m"
 # What a local program gets besides the variables of its policy. With AutoGen it has those of the caller, and no more.
@@ -86,16 +87,16 @@ class Place:
         """
         request = self._request(command, directory, exports, program)
         request["timeout"] = timeout
+        request["id"] = "run_" + secrets.token_hex(16)
         running = asyncio.ensure_future(self._client.run(self._session, request))
         stop = asyncio.ensure_future(cancelled.wait())
         # Until it is known to have ended well: children of code that was killed may still be there.
         self.is_spoilt = True
         try:
             await asyncio.wait({running, stop}, return_when=asyncio.FIRST_COMPLETED)
-            while not running.done():
-                await self._client.interrupt(self._session)
-                await asyncio.wait({running}, timeout=_INTERRUPT_AGAIN)
-            result = running.result()
+            if not running.done():
+                await self._cancel(request["id"], running)
+            result = await running
             self.is_spoilt = result.status in ("timeout", "cancelled", "oom", "limit", "rejected")
             return result
         finally:
@@ -104,14 +105,28 @@ class Place:
                 task.cancel()
             await asyncio.gather(running, stop, return_exceptions=True)
 
+    async def _cancel(self, run: str, running: asyncio.Future[Result]) -> None:
+        while not running.done():
+            with contextlib.suppress(CellaError):
+                await self._client.cancel_run(self._session, run)
+                return
+            await asyncio.wait({running}, timeout=_CANCEL_AGAIN)
+
     def _request(
         self, command: Sequence[str], directory: str, exports: Mapping[str, str], program: Optional[str]
     ) -> dict[str, Any]:
         if program is not None and not exports and self.policy["executor"] != "local":
             return {"as": "program", "language": "python", "file": program, "cwd": directory}
         known = {**self.policy.get("env", {}), **exports}
-        unset = [name for name in _ADDED if name not in known] if self.policy["executor"] == "local" else []
-        return {"code": _script(command, directory, unset, known.get("OLDPWD", ""), exports), "language": "sh"}
+        local = self.policy["executor"] == "local"
+        unset = [name for name in _ADDED if name not in known] if local else []
+        # The session keeps the script in its working directory while it runs. In a jail that is the code's, which would
+        # see it: away with it first.
+        first = [] if local else ['/bin/rm -f -- "$0"']
+        return {
+            "code": "\n".join([*first, *_script(command, directory, unset, known.get("OLDPWD", ""), exports)]),
+            "language": "sh",
+        }
 
     async def is_usable(self, policy: Mapping[str, Any]) -> bool:
         """Whether another call can go on here."""
@@ -191,11 +206,8 @@ def _close_unwanted(client: Client, opened: asyncio.Future[dict[str, Any]]) -> N
 
 def _script(
     command: Sequence[str], directory: str, unset: Sequence[str], old: str, exports: Mapping[str, str]
-) -> str:
-    # The session keeps this script in its own working directory while it runs, where the code would see it: away with
-    # it first.
-    lines = [
-        '/bin/rm -f -- "$0"',
+) -> list[str]:
+    return [
         *(f"export {name}={shlex.quote(value)}" for name, value in exports.items() if name not in _OF_THE_SHELL),
         f"cd -- {shlex.quote(directory)} || exit",
         # Of that step; the caller's own is in the policy, and stays.
@@ -203,4 +215,3 @@ def _script(
         *(f"unset {name}" for name in unset),
         f"exec {shlex.join(command)}",
     ]
-    return "\n".join(lines)

@@ -172,7 +172,7 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
 
     async def _install(self, packages: Sequence[str], root: Path, call: _Call) -> None:
         """Into a directory of this executor: the interpreter's own is read-only for guests. The packages were named by
-        whoever wrote the functions, not by the code, so that pip has the network; it runs in a jail all the same, since
+        the author of the functions, not by the code, so that pip has the network; it runs in a jail all the same, since
         packages may run code when they are installed."""
         # Where all of them are there already, pip needs neither the network nor a place.
         known = await self._pip(["install", "--dry-run", "--no-index", *packages], root, self._policy(root), call)
@@ -180,7 +180,7 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
             return
         target = TemporaryDirectory("cella-packages-")
         try:
-            # Where the jail's user is not the caller (who is root), a read-only mount is seen as by anybody else.
+            # Where the jail's user is not the caller (who is root), a read-only mount is seen as by any other user.
             os.chmod(target.path, 0o755)
             words = ["--target", _PACKAGES, *packages]
             await self._pip_install(words, root, self._policy_of_pip(root, target.path), call)
