@@ -214,7 +214,11 @@ class _Call:
         problem = json.loads(answer.decode("utf-8", "replace")).get("error")
         if problem is not None:
             raise self._failure(problem.get("message", ""), problem.get("type", "HostCallError"))
-        return json.loads(body.decode("utf-8", "replace"))
+        try:
+            return json.loads(body.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):  # of a client that serves tools over HTTP
+            kind = "ToolError" if "ToolError" in self._errors else "HostCallError"
+            raise self._failure("the result is no JSON", kind) from None
 
 
 def call(namespace: str, operation: str, args=(), kwargs=None, errors=None, exchange=_exchange):
