@@ -148,6 +148,17 @@ def test_connection_of_a_thread_ends_with_the_run(calling):
     assert calling.run("sorted(os.listdir('/proc/self/fd')) == before").value == "True"
 
 
+def test_file_that_took_the_number_of_a_closed_connection_stays_open(calling, host):
+    code = (
+        "import os\nnotes.add(1)\nos.closerange(3, 256)\nfiles = [os.open('/dev/null', 0) for _ in range(4)]\nnotes.add(2)\n"
+        "os.closerange(max(files) + 1, 256)"
+    )
+    for count in (2, 4):
+        assert calling.run(code).status == "ok"
+        assert calling.run("[os.read(each, 1) for each in files]").value == "[b'', b'', b'', b'']"
+        assert host.connections == count
+
+
 def test_connection_that_the_host_ended_is_not_used_again(calling, host):
     code = (
         "import time\nnotes.last(1)\ntime.sleep(0.1)\n"

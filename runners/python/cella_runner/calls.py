@@ -59,7 +59,7 @@ def _receive(connection, size: int) -> bytes:
 
 
 _MOST_IDLE = 4
-_idle = []  # connections of the runner's process that are between two calls
+_idle = []  # connections of the runner's process that are between two calls, each with its inode
 _runner = None  # the id of that process while a run is on
 
 
@@ -72,18 +72,32 @@ def end_run():
     global _runner
     _runner = None
     while _idle:
-        try:
-            _idle.pop().close()
-        except IndexError:
-            pass  # a thread was faster
+        kept = _pop()
+        if kept is not None:
+            kept.close()
+
+
+def _pop():
+    """A connection that is between two calls. None: a thread was faster, or the code has closed the descriptor, whose
+    number may be another file's now."""
+    try:
+        kept, inode = _idle.pop()
+    except IndexError:
+        return None
+    try:
+        if os.fstat(kept.fileno()).st_ino == inode:
+            return kept
+    except OSError:
+        pass
+    kept.detach()
+    return None
 
 
 def _connection():
     while _idle and _runner == os.getpid():  # a fork must not share a connection
-        try:
-            kept = _idle.pop()
-        except IndexError:
-            break  # a thread was faster
+        kept = _pop()
+        if kept is None:
+            continue
         try:
             kept.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -104,7 +118,7 @@ def _connection():
 def _keep(connection, answer: bytes):
     # The host may close a connection on which it refused a call.
     if _runner == os.getpid() and len(_idle) < _MOST_IDLE and b"CallRefused" not in answer:
-        _idle.append(connection)
+        _idle.append((connection, os.fstat(connection.fileno()).st_ino))
         if _runner is None:
             end_run()  # the run ended between the two lines
     else:
@@ -200,7 +214,11 @@ class _Call:
         problem = json.loads(answer.decode("utf-8", "replace")).get("error")
         if problem is not None:
             raise self._failure(problem.get("message", ""), problem.get("type", "HostCallError"))
-        return json.loads(body.decode("utf-8", "replace"))
+        try:
+            return json.loads(body.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):  # of a client that serves tools over HTTP
+            kind = "ToolError" if "ToolError" in self._errors else "HostCallError"
+            raise self._failure("the result is no JSON", kind) from None
 
 
 def call(namespace: str, operation: str, args=(), kwargs=None, errors=None, exchange=_exchange):

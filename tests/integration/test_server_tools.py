@@ -1,0 +1,188 @@
+"""A client without the Python package serves tools over the WebSocket of a session (docs/tools.md), also wrongly."""
+
+import base64
+import contextlib
+import json
+import os
+import struct
+
+import pytest
+from server import client, raw_connection, serve, server, session  # noqa: F401 (fixtures)
+
+ADD = {"name": "add", "description": "Adds.", "schema": {"type": "object"}}
+
+
+class Channel:
+    """The client's side of RFC 6455, for text messages."""
+
+    def __init__(self, client, session):  # noqa: F811
+        self.kept = []
+        self.connection = raw_connection(client.address)
+        key = base64.b64encode(os.urandom(16)).decode()
+        lines = [
+            f"GET {session.path('channel')} HTTP/1.1", "Host: localhost", "Upgrade: websocket", "Connection: Upgrade",
+            "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {key}",
+            *(f"{name}: {value}" for name, value in client.headers.items()), "", "",
+        ]
+        self.connection.sendall("\r\n".join(lines).encode())
+        self.stream = self.connection.makefile("rb")
+        self.status = int(self.stream.readline().split()[1])
+        while self.stream.readline() not in (b"\r\n", b""):
+            pass
+
+    def send(self, **message):
+        payload, mask = json.dumps(message).encode(), os.urandom(4)
+        size = len(payload)
+        if size < 126:
+            head = bytes([0x81, 0x80 | size])
+        elif size < 1 << 16:
+            head = struct.pack(">BBH", 0x81, 0x80 | 126, size)
+        else:
+            head = struct.pack(">BBQ", 0x81, 0x80 | 127, size)
+        self.connection.sendall(head + mask + bytes(byte ^ mask[at % 4] for at, byte in enumerate(payload)))
+
+    def receive(self):
+        while True:
+            opcode, size = self.stream.read(2)
+            if size >= 126:
+                size = int.from_bytes(self.stream.read(2 if size == 126 else 8), "big")
+            payload = self.stream.read(size)
+            if opcode & 0x0F == 1:
+                return json.loads(payload)
+
+    def until(self, **wanted):
+        """The next message that has these keys with these values. Others are kept: a call may come before the word that
+        its run was accepted."""
+        for at, message in enumerate(self.kept):
+            if all(message.get(key) == value for key, value in wanted.items()):
+                return self.kept.pop(at)
+        while True:
+            message = self.receive()
+            if all(message.get(key) == value for key, value in wanted.items()):
+                return message
+            self.kept.append(message)
+
+    def finished(self):
+        while True:
+            if self.receive().get("event", {}).get("type") == "finished":
+                return
+
+    def close(self):
+        self.stream.close()
+        self.connection.close()
+
+
+@pytest.fixture
+def channels(client, session):  # noqa: F811
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(contextlib.closing(Channel(client, session)))
+
+
+@pytest.fixture
+def channel(channels):
+    made = channels()
+    made.send(type="tools", tools=[ADD], ref="mine")
+    assert made.until(type="registered") == {"type": "registered", "ref": "mine", "tools": 1}
+    return made
+
+
+def start(channel, code, **more):
+    channel.send(type="run", code=code, ref="run", **more)
+    return channel.until(type="accepted")["run"]
+
+
+def test_client_serves_calls_and_sees_arguments_in_their_order(channel, session):  # noqa: F811
+    run = start(channel, "tools.add(1, z=2, a=[None]), tools.add()")
+    first = channel.until(type="call")
+    assert first["tool"] == "add" and json.loads(first["arguments"]) == {"args": [1], "kwargs": [["z", 2], ["a", [None]]]}
+    channel.send(type="reply", call=first["call"], value='{"sum": 3}')
+    second = channel.until(type="call")
+    channel.send(type="reply", call=second["call"], value="null")
+    channel.finished()
+    assert session.ended(run)["value"] == "({'sum': 3}, None)"
+
+
+def test_error_of_a_client_is_a_tool_error_of_the_code(channel, session):  # noqa: F811
+    run = start(channel, "for _ in range(2):\n    try: tools.add()\n    except HostCallError as e: print(type(e).__name__, e)")
+    for kind in ("ToolTimeoutError", "SystemExit"):
+        call = channel.until(type="call")
+        channel.send(type="reply", call=call["call"], error={"type": kind, "message": "no"})
+    channel.finished()
+    assert session.ended(run)["stdout"] == "ToolTimeoutError no\nToolError no\n"
+
+
+def test_replies_that_fit_no_call_are_dropped(channel, channels, session):  # noqa: F811
+    other = channels()
+    run = start(channel, "tools.add()")
+    number = channel.until(type="call")["call"]
+    other.send(type="reply", call=number, value='"of another channel"')
+    for call in (number + 1, -1, "x", None, 1 << 70, [number]):
+        channel.send(type="reply", call=call, value='"wrong"')
+    channel.send(type="reply")
+    channel.send(type="reply", call=number, value='"right"')
+    channel.finished()
+    channel.send(type="reply", call=number, value='"late"')
+    assert session.ended(run)["value"] == "'right'"
+    assert session.value("1 + 1") == "2"
+
+
+@pytest.mark.parametrize("value", ["[", "", "{'a': 1}", 5, None, {"a": 1}])
+def test_result_that_is_no_json_is_a_typed_error(channel, session, value):  # noqa: F811
+    run = start(channel, "try:\n    tools.add()\nexcept HostCallError as error:\n    print(type(error).__name__, error)")
+    channel.send(type="reply", call=channel.until(type="call")["call"], value=value)
+    channel.finished()
+    result = session.ended(run)
+    assert result["stdout"] == "ToolError the result is no JSON\n", result
+
+
+def test_result_above_the_bound_is_an_error(channel, session):  # noqa: F811
+    run = start(channel, "try:\n    tools.add()\nexcept ToolError as error:\n    print('write a file' in str(error))")
+    channel.send(type="reply", call=channel.until(type="call")["call"], value='"' + "x" * (1 << 20) + '"')
+    channel.finished()
+    assert session.ended(run)["stdout"] == "True\n"
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        None, {}, [5], [{}], [{"name": "a-b"}], [{"name": "_x"}], [{"name": "list"}], [{"name": "x" * 65}], [ADD, ADD],
+        [{"name": "a", "schema": []}], [{"name": "a", "description": "x" * 10_000}], [{"name": f"t{n}"} for n in range(257)],
+    ],
+)
+def test_wrong_tools_are_refused_and_the_old_ones_stay(channel, tools):
+    channel.send(type="tools", tools=tools)
+    assert channel.until(type="refused")["error"]["code"] == "invalid"
+    start(channel, "tools.add()")
+    channel.send(type="reply", call=channel.until(type="call")["call"], value="1")
+    channel.finished()
+
+
+def test_end_of_a_run_cancels_its_calls(channel, session):  # noqa: F811
+    run = start(channel, "tools.add()", timeout=0.3)
+    number = channel.until(type="call")["call"]
+    assert channel.until(type="call_cancelled")["call"] == number
+    channel.send(type="reply", call=number, value="1")
+    channel.finished()
+    assert session.ended(run)["status"] == "timeout"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_client_that_leaves_in_a_call_ends_it(channel, session, ends):  # noqa: F811
+    code = "try:\n    tools.add()\nexcept ToolError as error:\n    print(error)"
+    run = start(channel, code, cancel_on_disconnect=ends)
+    channel.until(type="call")
+    channel.close()
+    result = session.ended(run)
+    if ends:
+        assert result["status"] == "cancelled", result
+    else:
+        assert result["stdout"] == "the client that serves this tool has left\n", result
+    assert session.value("tools.list()") == "[]"
+
+
+def test_channel_of_another_client_is_not_found(serve):  # noqa: F811
+    running = serve(tokens={"alice": "a" * 32, "bob": "b" * 32}, tcp=True)
+    alice, bob = running.tcp_client("a" * 32), running.tcp_client("b" * 32)
+    opened = alice.open()
+    with contextlib.closing(Channel(alice, opened)) as own, contextlib.closing(Channel(bob, opened)) as foreign:
+        assert (own.status, foreign.status) == (101, 404)
