@@ -70,7 +70,7 @@ Json HostedSession::Describe() const {
 
 std::shared_ptr<HostedRun> HostedSession::FindRun(std::string_view id) const {
   auto found = runs_.find(id);
-  return found == runs_.end() ? nullptr : found->second;
+  return found == runs_.end() || found->second->is_discarded() ? nullptr : found->second;
 }
 
 std::shared_ptr<HostedRun> HostedSession::current() const {

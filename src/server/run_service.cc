@@ -97,6 +97,7 @@ async::Task<void> FollowToEnd(Hub& hub, HostedSession& session, std::shared_ptr<
   auto stored = co_await hub.registry.RunEnded(std::move(result), registry::Until::kCommittedSoon);
   co_await run->KeepResult();
   run->Settle(stored ? HostedRun::Stored::kYes : HostedRun::Stored::kNo);
+  hub.sessions.files().Add(run);
   session.ForgetOldRuns();
 }
 
