@@ -69,6 +69,9 @@ class HostedSession {
   const std::shared_ptr<storage::SessionStorage>& storage() const { return storage_; }
 
   // For the service that runs code (run_service.h).
+  // The registry is being told of the run, which begins afterwards: a repeated request may find it there before.
+  void Expect(const std::shared_ptr<HostedRun>& run) { expected_[run->id()] = run; }
+  void StopExpecting(const std::string& id) { expected_.erase(id); }
   void Keep(const std::shared_ptr<HostedRun>& run);
   void Announce(const std::shared_ptr<HostedRun>& run);
   void NoteEnd(const RunResult& result);
@@ -95,6 +98,7 @@ class HostedSession {
   std::unique_ptr<session::Session> session_;
   const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
   std::map<std::string, std::shared_ptr<HostedRun>, std::less<>> runs_;
+  std::map<std::string, std::shared_ptr<HostedRun>, std::less<>> expected_;
   std::deque<std::string> order_;  // of runs_, oldest first
   std::map<uint64_t, Listener> listeners_;
   uint64_t last_listener_ = 0;
