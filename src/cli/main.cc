@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -87,6 +88,19 @@ int Main(int argc, char** argv) {
   cella::cli::DeclareWorkflowsOptions(*workflows, &workflows_options);
   CLI::App* version = app.add_subcommand("version", "Print the version");
 
+  if (arguments.empty()) {
+    std::fputs(app.help().c_str(), stderr);
+    return 2;
+  }
+  const std::string word = arguments.front();
+  const auto is_named = [&](const CLI::App* command) { return command->get_name() == word; };
+  if (!word.starts_with('-') && app.get_subcommands(is_named).empty()) {
+    const bool is_file = access(word.c_str(), F_OK) == 0;
+    const std::string instead = is_file ? "cella run " + word : "cella --help";
+    std::fprintf(stderr, "cella: there is no command '%s'; %s '%s'\n", word.c_str(),
+                 is_file ? "a file is run by" : "they are listed by", instead.c_str());
+    return 2;
+  }
   std::ranges::reverse(arguments);  // the order that CLI11 wants
   try {
     app.parse(arguments);

@@ -11,6 +11,7 @@
 #include "async/task_group.h"
 #include "cli/install_progress.h"
 #include "cli/policy_options.h"
+#include "environment/requirement.h"
 #include "environment/requirements_file.h"
 #include "environment/script_block.h"
 #include "installer/base_python.h"
@@ -19,6 +20,12 @@
 
 namespace cella::cli {
 namespace {
+
+// A check for CLI11.
+std::string MistakeInRequirement(const std::string& text) {
+  auto parsed = environment::ParseRequirement(text);
+  return parsed ? "" : parsed.error().message;
+}
 
 // What was asked for, from all sources together.
 struct Wanted {
@@ -160,6 +167,7 @@ void DeclarePackageOptions(CLI::App& command, PackageOptions* o) {
   command.add_option("--with", o->with, "Install a package first, for example 'numpy>=2' (repeatable)")
       ->allow_extra_args(false)
       ->check(EmptinessOf)
+      ->check(MistakeInRequirement)
       ->group(group);
   command
       .add_option("-r,--requirements", o->requirements, "Install the packages of a requirements.txt first (repeatable)")

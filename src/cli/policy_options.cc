@@ -100,6 +100,11 @@ Status ResolvePath(const char* option, std::string* path, const Paths& guest_wri
   return {};
 }
 
+Status CheckLanguage(const std::string& name, const language::LanguageTable& table) {
+  if (name.empty() || table.Find(name) != nullptr) return {};
+  return Err(ErrorCode::kInvalid, "--lang: unknown language '{}'; known are: {}", name, table.Names());
+}
+
 std::string EmptinessOf(const std::string& text) { return text.empty() ? "must not be empty" : ""; }
 
 CLI::Option* OptionalText(CLI::App& command, const char* name, std::optional<std::string>* value, const char* help) {

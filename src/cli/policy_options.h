@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "cella/policy.h"
+#include "language/table.h"
 #include "policy/keys.h"
 
 namespace CLI {
@@ -41,6 +42,12 @@ Result<ParsedPolicy> ParsePolicy(const TypedKeys& typed);
 
 // An option whose value may be empty: CLI11 takes that as "not given", and we want to know.
 CLI::Option* OptionalText(CLI::App& command, const char* name, std::optional<std::string>* value, const char* help);
+
+// The exit code of a wrong command line, also where CLI11 cannot see that it is wrong.
+inline constexpr int kExitWrongCommandLine = 2;
+
+// kInvalid: the table has no such language. An empty name is right.
+Status CheckLanguage(const std::string& name, const language::LanguageTable& table);
 
 // A check for CLI11: what is wrong with an empty value of an option; empty: nothing.
 std::string EmptinessOf(const std::string& text);

@@ -36,11 +36,7 @@ session::SessionOptions SessionOf(const ParsedPolicy& policy) {
 Result<InteractiveOptions> ParseInteractive(const ReplOptions& options, const ParsedPolicy& policy,
                                             const language::LanguageTable& table) {
   InteractiveOptions interactive;
-  const language::Language* language = table.Find(options.lang);
-  if (language == nullptr) {
-    return Err(ErrorCode::kInvalid, "--lang: unknown language '{}': known are {}", options.lang, table.Names());
-  }
-  interactive.language = language->name;
+  interactive.language = table.Find(options.lang)->name;
   if (options.images) {
     auto images = language::ResolveHostDirectoryForCreation(*options.images, policy.guest_writable);
     if (!images) return std::unexpected(std::move(images.error()).WithContext("--images"));
@@ -95,7 +91,8 @@ void DeclareReplOptions(CLI::App& command, ReplOptions* o) {
   cella repl --preload numpy --memory 4g   more room, and numpy imported before the session begins
   cella repl --lang bash --workdir .       a shell that can write here and nowhere else
   echo '6 * 7' | cella repl                one cell)");
-  command.add_option("-l,--lang", o->lang, "Language of what is typed (python); sessions may mix them");
+  command.add_option("-l,--lang", o->lang, "Language of what is typed (python); sessions may mix them")
+      ->check(EmptinessOf);
   CLI::Option* images = OptionalText(command, "--images", &o->images,
                                      "Save displayed pictures and pages in this directory (a private one)");
   CLI::Option* no_history = command.add_flag("--no-history", o->no_history, "Neither read nor keep what is typed");
@@ -131,6 +128,10 @@ int ReplCommand(const ReplOptions& options) {
   }
   auto engine = engine::MakeEngine(loop, spec.executor, std::move(engine_options));
   if (!engine) return Fail(engine.error());
+  if (auto known = CheckLanguage(options.lang, (*engine)->table); !known) {
+    (void)Fail(known.error());
+    return kExitWrongCommandLine;
+  }
   auto interactive = ParseInteractive(options, *policy, (*engine)->table);
   if (!interactive) return Fail(interactive.error());
   if (!options.json && isatty(STDIN_FILENO) == 1 && IsDumb()) {

@@ -245,7 +245,13 @@ Result<UsedEnvironment> PrepareEnvironment(async::Loop& loop, const RunOptions& 
 
 }  // namespace
 
+int WrongCommandLine(const Error& error) {
+  std::fprintf(stderr, "cella: %s\n", error.message.c_str());
+  return kExitWrongCommandLine;
+}
+
 int RunCommand(const RunOptions& options) {
+  if (auto checked = CheckCommandLine(options); !checked) return WrongCommandLine(checked.error());
   async::Loop loop;
   // Also a refused request is answered in the form that was asked for.
   ParsedRun refused;
@@ -273,7 +279,13 @@ int RunCommand(const RunOptions& options) {
     engine = std::unexpected(std::move(parsed.error()));
   }
   auto main = [&]() -> async::Task<int> {
-    const int exit_code = co_await runner.Run(std::move(engine));
+    int exit_code = kExitWrongCommandLine;
+    Status known = engine ? CheckLanguage(options.lang, (*engine)->table) : Status{};
+    if (known) {
+      exit_code = co_await runner.Run(std::move(engine));
+    } else {
+      (void)WrongCommandLine(known.error());
+    }
     if (packages) co_await packages->Close();
     co_return exit_code;
   };

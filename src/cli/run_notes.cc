@@ -46,6 +46,24 @@ std::optional<std::string> MissingFile(std::string_view line) {
   return name ? name : WordBefore(line, at - 1);
 }
 
+// "numpy", of Python's "No module named 'numpy.linalg'".
+std::optional<std::string> MissingModule(std::string_view text) {
+  constexpr std::string_view kSaid = "ModuleNotFoundError: No module named ";
+  const size_t at = text.find(kSaid);
+  if (at == std::string_view::npos) return std::nullopt;
+  auto name = QuotedBehind(text, at + kSaid.size());
+  if (!name) return std::nullopt;
+  name->resize(std::min(name->find('.'), name->size()));
+  return name;
+}
+
+std::string AdviceOnFile(const std::string& name) {
+  return fmt::format(
+      "cella: '{0}' is here, but the code does not see this directory: --file {0} copies it in, --workdir . gives the "
+      "code this directory\n",
+      name);
+}
+
 bool TellsOfNoNetwork(std::string_view text) {
   constexpr std::array<std::string_view, 8> kSaid = {"Network is unreachable",
                                                      "Connection refused",
@@ -76,11 +94,11 @@ std::string RunNotes::Advice(ExecutorKind executor, Network network) const {
     if (name && name->starts_with("./")) name->erase(0, 2);
     if (!name || !IsPlainName(*name) || name->starts_with('/') || name->contains("..")) continue;
     if (access(name->c_str(), F_OK) != 0) continue;
-    return fmt::format(
-        "cella: '{0}' is here, but the code does not see this directory: --file {0} copies it in, --workdir . gives "
-        "the "
-        "code this directory\n",
-        *name);
+    return AdviceOnFile(*name);
+  }
+  if (auto module = MissingModule(stderr_end_); module && IsPlainName(*module) && !module->contains('/')) {
+    if (access((*module + ".py").c_str(), F_OK) == 0) return AdviceOnFile(*module + ".py");
+    return "cella: --with PACKAGE installs a package before the code runs, --venv DIR uses a virtual environment\n";
   }
   if (network == Network::kNone && TellsOfNoNetwork(stderr_end_)) {
     return policy::Takes(executor, "container.image")

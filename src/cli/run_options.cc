@@ -55,15 +55,9 @@ Error TooLargeOr(Error error) {
 }
 
 Status ReadCode(const RunOptions& options, const Paths& guest_writable, RunSpec* run) {
-  if (options.has_code && !options.file.empty()) {
-    return Err(ErrorCode::kInvalid, "give either a file or -c CODE, not both (program arguments follow '--')");
-  }
   if (options.has_code) {
     run->blocks.front().code = options.code;
     return {};
-  }
-  if (options.file.empty()) {
-    return Err(ErrorCode::kInvalid, "nothing to run: give a FILE, -c CODE, or - for standard input");
   }
   // One byte beyond the limit of the language layer, so that its sentence is the one that people see.
   const uint64_t limit = language::kMaxCodeBytes + 1;
@@ -134,6 +128,16 @@ void DeclareRunOptions(CLI::App& command, RunOptions* o) {
       "\n"
       "Exit status: the program's own; 124 timeout, 125 cancelled, 126 refused, 127 missing file or interpreter,\n"
       "137 out of memory, 128+N ended by signal N; 2 wrong command line.");
+}
+
+Status CheckCommandLine(const RunOptions& options) {
+  if (options.has_code && !options.file.empty()) {
+    return Err(ErrorCode::kInvalid, "give either a file or -c CODE, not both (program arguments follow '--')");
+  }
+  if (!options.has_code && options.file.empty()) {
+    return Err(ErrorCode::kInvalid, "nothing to run: give a FILE, -c CODE, or - for standard input");
+  }
+  return {};
 }
 
 Result<ParsedRun> ParseRun(const RunOptions& options) {

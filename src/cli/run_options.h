@@ -43,6 +43,9 @@ struct ParsedRun {
   bool cap_plain_output = false;
 };
 
+// kInvalid: there is no code, or code from two places.
+Status CheckCommandLine(const RunOptions& options);
+
 // Reads the code and input files. kInvalid and kNotFound mean that nothing will run.
 Result<ParsedRun> ParseRun(const RunOptions& options);
 

@@ -9,9 +9,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "base/units.h"
 #include "cella/outcome.h"
 #include "cli/policy_options.h"
 #include "cli/repl/escape_filter.h"
+#include "cli/session_events.h"
 #include "http/client.h"
 #include "os/io.h"
 #include "os/named_file.h"
@@ -68,7 +70,7 @@ class SessionClient {
       case Action::kCancel: co_return co_await Quiet("POST", base + "/runs/" + options_.run + "/cancel", "");
       case Action::kFiles: co_return co_await Files(base + "/files?path=" + Escape(options_.remote));
       case Action::kGet: co_return co_await Get(base + "/files/" + FileTarget(options_.remote));
-      case Action::kPut: co_return co_await Put(base + "/files/" + FileTarget(options_.remote));
+      case Action::kPut: co_return co_await Put(base + "/files/");
     }
     co_return 0;
   }
@@ -217,31 +219,13 @@ class SessionClient {
       if (rest) response->body = std::move(*rest);
       co_return std::unexpected(RefusalOf(*response));
     }
-    int exit_code = kExitRejected;
+    SessionEvents events;
     for (;;) {
       auto line = co_await client_.NextLine();
       if (!line) co_return std::unexpected(std::move(line.error()));
-      if (!*line) co_return exit_code;
-      ShowEvent(Json::parse(**line, nullptr, false), &exit_code);
+      if (!*line) co_return events.exit_code();
+      events.Show(Json::parse(**line, nullptr, false));
     }
-  }
-
-  // All of it, also behind a NUL.
-  static void Write(const std::string& text, FILE* file) { (void)std::fwrite(text.data(), 1, text.size(), file); }
-
-  static void ShowEvent(const Json& event, int* exit_code) {
-    if (!event.is_object()) return;
-    const std::string type = event.value("type", "");
-    if (type == "stdout" || type == "value") Write(event.value("text", ""), stdout);
-    if (type == "value") Write("\n", stdout);
-    if (type == "stderr") Write(event.value("text", ""), stderr);
-    if (type == "error") Write(event.value("traceback", ""), stderr);
-    std::fflush(stdout);
-    if (type == "truncated") {
-      fmt::print(stderr, "cella: {} bytes of {} were dropped here, beyond the session's limit of output\n",
-                 event.value("dropped", uint64_t{0}), event.value("stream", ""));
-    }
-    if (type == "finished") *exit_code = event.value("exit_code", kExitRejected);
   }
 
   async::Task<Result<int>> Files(std::string target) {
@@ -283,6 +267,10 @@ class SessionClient {
   }
 
   async::Task<Result<int>> Put(std::string target) {
+    std::string name = options_.remote;
+    if (name.empty()) name = options_.local.substr(options_.local.rfind('/') + 1);
+    if (name.empty() || name == "-") co_return Err(ErrorCode::kInvalid, "give PATH, the file's name in the session");
+    target += FileTarget(name);
     CO_TRY(std::string content, os::ReadNamedFile(options_.local == "-" ? "/dev/stdin" : options_.local, kMaxUpload));
     co_return co_await Quiet("PUT", std::move(target), std::move(content));
   }
@@ -323,7 +311,10 @@ void DeclareSessionOptions(CLI::App& command, SessionOptions* o) {
   run->add_option("FILE", o->file, "A file with code; - or none: standard input");
   OptionalText(*run, "-c,--code", &o->code, "The code itself");
   OptionalText(*run, "-l,--lang", &o->language, "Its language (python)");
-  OptionalText(*run, "--timeout", &o->timeout, "End it after so long");
+  OptionalText(*run, "--timeout", &o->timeout, "End it after so long")->check([](const std::string& text) {
+    auto duration = ParseDuration(text);
+    return duration ? "" : duration.error().message;
+  });
   run->add_flag("--json", o->json, "Print the Result");
   with_session(add("runs", "List the runs of a session, with their ids", Action::kRuns))
       ->add_flag("--json", o->json, "Print JSON lines");
@@ -334,7 +325,7 @@ void DeclareSessionOptions(CLI::App& command, SessionOptions* o) {
   get->add_option("TO", o->local, "Where it goes (standard output)");
   CLI::App* put = with_session(add("put", "Upload a file", Action::kPut));
   put->add_option("FROM", o->local, "The file; -: standard input")->required();
-  put->add_option("PATH", o->remote, "Its name in the session")->required();
+  put->add_option("PATH", o->remote, "Its name in the session (that of the file)");
   with_session(add("cancel", "Cancel a run", Action::kCancel))->add_option("RUN", o->run, "The run's id")->required();
 }
 

@@ -43,6 +43,7 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
 
   uint64_t next_number() const { return next_; }
   bool ended() const { return ended_; }
+  uint64_t disk_bytes() const { return file_.size(); }
   size_t memory_used() const { return sizeof *this + tail_.capacity() + index_.capacity() * sizeof(Mark); }
 
   class Reader {

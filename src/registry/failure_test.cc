@@ -155,6 +155,14 @@ bool MountSmall(const std::string& path) {
   return ::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=4m") == 0;
 }
 
+void Fill(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const std::string block(4096, 'f');
+  while (::write(fd, block.data(), block.size()) > 0) {
+  }
+  ::close(fd);
+}
+
 // What went wrong; empty: nothing.
 Task<std::string> FillAndFree(async::Loop& loop, std::string directory) {
   RegistryOptions options;
@@ -170,11 +178,7 @@ Task<std::string> FillAndFree(async::Loop& loop, std::string directory) {
   expect(before.has_value(), "before");
 
   const std::string filler = directory + "/filler";
-  const int fd = ::open(filler.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  const std::string block(4096, 'f');
-  while (::write(fd, block.data(), block.size()) > 0) {
-  }
-  ::close(fd);
+  Fill(filler);
   RunResult large = SomeResult("run_before");
   large.stdout_text = std::string(500000, 'x');
   Status full = co_await (*registry)->RunEnded(large);
@@ -197,20 +201,69 @@ Task<std::string> FillAndFree(async::Loop& loop, std::string directory) {
   co_return wrong;
 }
 
-TEST_F(RegistryFailureTest, FullDiskIsReportedUntilThereIsSpace) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (!MountSmall(directory_.path())) ::_exit(kCannotMount);
-    async::Loop loop;
-    const std::string wrong = loop.Run(FillAndFree(loop, directory_.path()));
-    if (!wrong.empty()) (void)!::write(STDERR_FILENO, wrong.data(), wrong.size());
-    ::_exit(wrong.empty() ? 0 : 1);
+// The owner's files and old runs go before a write fails.
+Task<std::string> SweepWhenFull(async::Loop& loop, std::string directory) {
+  const std::string filler = directory + "/filler";
+  int asked = 0;
+  RegistryOptions options;
+  options.instance = "one";
+  options.retention.max_runs = 1;
+  options.retention.interval = std::chrono::seconds(0);
+  options.free_disk = [&] {
+    ++asked;
+    // Only the second time, so that the writer has to ask again.
+    if (asked == 2) ::unlink(filler.c_str());
+    return asked <= 2;
+  };
+  auto registry = co_await Registry::Open(loop, directory + "/registry.db", options);
+  if (!registry) co_return registry.error().message;
+  std::string wrong;
+  auto expect = [&](bool holds, const char* what) {
+    if (!holds) wrong += std::string(what) + "; ";
+  };
+  (void)co_await (*registry)->SessionOpened(SomeSession("ses_1"));
+  for (const char* id : {"run_old", "run_new"}) {
+    auto accepted = co_await (*registry)->RunAccepted(SomeRun(id, "ses_1"));
+    expect(accepted.has_value(), id);
   }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotMount) GTEST_SKIP() << "needs a mount namespace";
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  Status ended = co_await (*registry)->RunEnded(SomeResult("run_old"));
+  expect(ended.has_value() && asked == 0, "there was room");
+  Fill(filler);
+  RunResult large = SomeResult("run_new");
+  large.stdout_text = std::string(500000, 'x');
+  ended = co_await (*registry)->RunEnded(large);
+  expect(ended.has_value(), ended ? "" : ended.error().message.c_str());
+  expect(asked == 2, "asked until there was room");
+  expect(!(*registry)->health().last_error.has_value(), "health");
+  auto old = co_await (*registry)->FindRun("run_old");
+  expect(old.has_value() && !old->has_value(), "retention was not applied");
+  auto kept = co_await (*registry)->FindRun("run_new");
+  expect(kept.has_value() && kept->has_value() && (*kept)->result.size() > 500000, "the Result is not whole");
+  co_await (*registry)->Close();
+  co_return wrong;
 }
+
+class FullDiskTest : public RegistryFailureTest {
+ protected:
+  void RunOnSmallDisk(Task<std::string> (*test)(async::Loop& loop, std::string directory)) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (!MountSmall(directory_.path())) ::_exit(kCannotMount);
+      async::Loop loop;
+      const std::string wrong = loop.Run(test(loop, directory_.path()));
+      if (!wrong.empty()) (void)!::write(STDERR_FILENO, wrong.data(), wrong.size());
+      ::_exit(wrong.empty() ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotMount) GTEST_SKIP() << "needs a mount namespace";
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  }
+};
+
+TEST_F(FullDiskTest, IsReportedUntilThereIsSpace) { RunOnSmallDisk(FillAndFree); }
+
+TEST_F(FullDiskTest, IsSweptBeforeAWriteFails) { RunOnSmallDisk(SweepWhenFull); }
 
 }  // namespace
 }  // namespace cella::registry

@@ -26,6 +26,7 @@ class OutputSpill {
 
   uint64_t total() const { return total_; }                         // what the stream wrote
   uint64_t kept() const { return file_.size() + pending_.size(); }  // the first so many bytes of it can be read
+  uint64_t disk_bytes() const { return file_.size(); }
   size_t memory_used() const { return pending_.capacity(); }
 
   // At most `at_most` bytes from `offset` on; empty behind what is kept. kInvalid behind what was written.

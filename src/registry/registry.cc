@@ -1,6 +1,7 @@
 #include "registry/registry.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "async/deadline.h"
 
@@ -33,6 +34,10 @@ std::vector<EventRecord> TailOf(std::vector<EventRecord> events, const RegistryO
   }
   events.erase(events.begin(), first);
   return events;
+}
+
+bool NeedsRoom(const RegistryWrite& write) {
+  return !write.outcome && (write.outcome.error().sys_errno == ENOSPC || write.outcome.error().sys_errno == EDQUOT);
 }
 
 // The writer of the request is to blame for the others.
@@ -177,6 +182,22 @@ async::Task<void> Registry::AwaitHurry() {
   wake_.reset();
 }
 
+async::Task<Status> Registry::RunOnWriter(std::move_only_function<Status()> work) {
+  auto guarded = [&]() -> Status {
+    try {
+      return work();
+    } catch (const std::exception& failure) {  // no memory, say; a waiting caller must still get the error
+      return Err(ErrorCode::kInternal, "the registry's writer: {}", failure.what());
+    }
+  };
+  Status ran;
+  do {
+    ran = co_await writing_.Run(guarded);
+    // Taken back before it began, because a Close was cancelled: what is queued is written all the same.
+  } while (!ran && ran.error().code == ErrorCode::kClosed);
+  co_return ran;
+}
+
 async::Task<void> Registry::WriteBatch() {
   std::vector<RegistryWrite> writes;
   std::vector<Queued> waiters;
@@ -194,19 +215,30 @@ async::Task<void> Registry::WriteBatch() {
   }
   health_.queued = ahead_.size() + queue_.size();
   writing_now_ = true;
-  auto work = [&]() -> Status {
-    try {
-      writer_->Apply(writes);
-    } catch (const std::exception& failure) {  // no memory, say; a waiting caller must still get the error
-      return Err(ErrorCode::kInternal, "the registry's writer: {}", failure.what());
-    }
+  std::move_only_function<Status()> work = [&]() -> Status {
+    writer_->Apply(writes);
     return {};
   };
-  Status ran;
-  do {
-    ran = co_await writing_.Run(work);
-    // Taken back before it began, because a Close was cancelled: what is queued is written all the same.
-  } while (!ran && ran.error().code == ErrorCode::kClosed);
+  Status ran = co_await RunOnWriter(std::move(work));
+  // Free what is not needed, and write once more, before any caller is refused.
+  for (bool first = true; std::ranges::any_of(writes, &NeedsRoom); first = false) {
+    const bool freed = options_.free_disk && options_.free_disk();
+    if (!freed && !first) break;
+    work = [&, at = Now()]() -> Status {
+      writer_->MakeRoom(at);
+      std::vector<RegistryWrite> second;
+      std::vector<size_t> places;
+      for (size_t i = 0; i < writes.size(); ++i) {
+        if (!NeedsRoom(writes[i])) continue;
+        places.push_back(i);
+        second.push_back({std::move(writes[i].apply), {}});
+      }
+      writer_->Apply(second);
+      for (size_t i = 0; i < places.size(); ++i) writes[places[i]].outcome = std::move(second[i].outcome);
+      return {};
+    };
+    ran = co_await RunOnWriter(std::move(work));
+  }
   writing_now_ = false;
   // A reader that waited for its turn has not shown that writing works again.
   const bool wrote = std::ranges::any_of(waiters, [](const Queued& queued) { return !queued.only_order; });
@@ -276,8 +308,8 @@ async::Task<Status> Registry::RunStarted(std::string run, Until until) {
 }
 
 async::Task<Status> Registry::RunEnded(RunResult result, Until until) {
-  auto apply = [result = std::move(result), at = Now()](RegistryWriter& writer) mutable {
-    return writer.EndRun(std::move(result), at);
+  auto apply = [run = EndedRun(std::move(result)), at = Now()](RegistryWriter& writer) mutable {
+    return writer.EndRun(run, at);
   };
   return Enqueue(std::move(apply), until);
 }

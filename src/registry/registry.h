@@ -6,7 +6,8 @@
 // New sessions and new runs, which clients wait for, go ahead of the queue; everything else is written in order. So a
 // run may be accepted although the end of its session waits behind it.
 //
-// A write that fails for want of space or rights says so, and later ones try anew.
+// Where the disk is full, a write fails only after what retention permits to delete was deleted. A write that fails for
+// want of space or rights says so, and later ones try anew.
 #pragma once
 
 #include <deque>
@@ -108,6 +109,7 @@ class Registry {
   async::Task<void> Drain();
   bool IsQueueDue() const;
   async::Task<void> AwaitHurry();
+  async::Task<Status> RunOnWriter(std::move_only_function<Status()> work);
   async::Task<void> WriteBatch();
   async::Task<void> KeepLogShort();
   async::Task<void> MoveLog();

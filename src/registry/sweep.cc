@@ -10,6 +10,7 @@ namespace {
 
 constexpr int64_t kRunsAtOnce = 32;  // each may bring a Result of a megabyte along
 constexpr int64_t kRowsAtOnce = 256;
+constexpr int kStepsForRoom = 64;        // the writes behind them wait
 constexpr int64_t kFreePagesKept = 256;  // for what comes next
 // As text: a pragma takes no parameters.
 constexpr const char* kVacuumStep = "PRAGMA incremental_vacuum(256)";
@@ -92,6 +93,17 @@ Result<bool> RegistryWriter::SweepStep(Timestamp now, Swept& swept) {
   if (free_pages <= kFreePagesKept) return false;
   TRY_VOID(database_.Run(kVacuumStep));
   return true;
+}
+
+void RegistryWriter::MakeRoom(Timestamp now) {
+  // Best effort: on a full disk each of these may fail, and the write that follows reports it.
+  (void)Checkpoint();
+  Swept swept;
+  for (int step = 0; step < kStepsForRoom; ++step) {
+    auto more = SweepStep(now, swept);
+    if (!more || !*more) break;
+  }
+  (void)Checkpoint();
 }
 
 }  // namespace cella::registry

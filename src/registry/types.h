@@ -8,7 +8,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "cella/outcome.h"
 
 namespace cella::registry {
 
@@ -145,6 +148,18 @@ struct Swept {
   uint64_t audit = 0;
 };
 
+// What is kept of a run's end. The Result is rendered at the first attempt to write it; a second one uses the text.
+struct EndedRun {
+  explicit EndedRun(RunResult ended)
+      : id(ended.id), outcome(ended.outcome), state(ended.state), result(std::move(ended)) {}
+
+  std::string id;
+  Outcome outcome;
+  StateAfter state;
+  std::optional<RunResult> result;  // until it is rendered
+  std::string text;
+};
+
 struct RegistryOptions {
   std::string instance;  // names this server; every start has another
   size_t queue = 1024;   // writes that may wait
@@ -153,6 +168,8 @@ struct RegistryOptions {
   size_t tail_bytes = size_t{64} << 10;
   Retention retention;
   std::function<Timestamp()> now;  // else the system clock
+  // Called on the loop when the disk is full: the owner removes some files that it can do without. False: it has none.
+  std::function<bool()> free_disk;
 };
 
 }  // namespace cella::registry

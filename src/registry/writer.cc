@@ -97,16 +97,17 @@ Status RegistryWriter::StartRun(const std::string& id, Timestamp at) {
   return {};
 }
 
-Status RegistryWriter::EndRun(RunResult result, Timestamp at) {
-  const std::string id = result.id;
-  const Outcome outcome = result.outcome;
-  const StateAfter state = result.state;
+Status RegistryWriter::EndRun(EndedRun& run, Timestamp at) {
+  if (run.result) {
+    run.text = StoredResult(std::move(*run.result), options_.result_bytes);
+    run.result.reset();
+  }
   TRY_VOID(
       database_.Run("UPDATE runs SET status = ?, exit_code = ?, state = ?, ended_at = ?, usage = ?, result = ? "
                     "WHERE id = ?",
-                    ToString(outcome.status), outcome.exit_code, ToString(state), Stored(at),
-                    StoredUsage(outcome.usage), StoredResult(std::move(result), options_.result_bytes), id));
-  if (database_.changes() == 0) return Err(ErrorCode::kNotFound, "no run '{}'", id);
+                    ToString(run.outcome.status), run.outcome.exit_code, ToString(run.state), Stored(at),
+                    StoredUsage(run.outcome.usage), run.text, run.id));
+  if (database_.changes() == 0) return Err(ErrorCode::kNotFound, "no run '{}'", run.id);
   return {};
 }
 

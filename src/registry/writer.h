@@ -25,6 +25,9 @@ class RegistryWriter {
   // harms no other, except when the file cannot be written: then all of them have failed.
   void Apply(std::vector<RegistryWrite>& writes);
 
+  // At a full disk: what retention permits to delete goes now, and the log is moved into the file.
+  void MakeRoom(Timestamp now);
+
   int wal_pages() const { return database_.wal_pages(); }
   Status Checkpoint() { return database_.Checkpoint(); }
 
@@ -32,7 +35,7 @@ class RegistryWriter {
   Status EndSession(const std::string& id, SessionStatus status, const std::string& because, Timestamp at);
   Result<Accepted> AddRun(const NewRun& run, Timestamp at);
   Status StartRun(const std::string& id, Timestamp at);
-  Status EndRun(RunResult result, Timestamp at);
+  Status EndRun(EndedRun& run, Timestamp at);
   // `last`: the number of the newest, which may be too large to be among them.
   Status AppendEvents(const std::string& run, uint64_t last, const std::vector<EventRecord>& events);
   Status AddAudit(const AuditEntry& entry, Timestamp at);

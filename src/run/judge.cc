@@ -34,6 +34,8 @@ void TakeEnd(const RunFacts& facts, Outcome& outcome) {
     outcome.status = RunStatus::kCrashed;
   } else {
     outcome.exit_code = WEXITSTATUS(status);
+    // The code was not run to its end, whatever the status.
+    if (facts.owes_answer && outcome.exit_code == 0) outcome.exit_code = 1;
     outcome.status = outcome.exit_code == 0 ? RunStatus::kOk : RunStatus::kError;
   }
 }
@@ -128,6 +130,8 @@ void ExplainLoss(const RunFacts& facts, Outcome& outcome) {
     outcome.error = RunError{"RunnerLost", "the code wrote to the session's own channel", ""};
   } else if (!facts.wait_status) {
     outcome.error = RunError{"RunnerLost", "the interpreter ended, and its exit status is unknown", ""};
+  } else if (facts.owes_answer && WIFEXITED(*facts.wait_status) && WEXITSTATUS(*facts.wait_status) == 0) {
+    outcome.error = RunError{"RunnerLost", "the code ended the interpreter of its session, with exit status 0", ""};
   }
 }
 

@@ -24,6 +24,7 @@ struct RunFacts {
   std::optional<StopReason> killed_for;  // why init, the cgroup or the engine killed the guest
   std::optional<GuestAnswer> answer;     // absent: the code's process ended without one
   std::optional<int> wait_status;        // of the main process, as from waitpid
+  bool owes_answer = false;              // it is a runner, which answers at the end of the code
   std::optional<RunError> error;         // the exception that the code ended with
   bool place_gone = false;               // the jail or container ended
   bool broke_protocol = false;           // what arrived was no frame of the protocol

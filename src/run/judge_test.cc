@@ -106,6 +106,20 @@ TEST(JudgeTest, UnexplainedEndsAreExplained) {
   EXPECT_FALSE(Judge(Status(Killed(SIGSEGV)), Limits{}).error);
 }
 
+TEST(JudgeTest, RunnerThatEndsWithoutAnAnswerIsNeverOk) {
+  RunFacts facts = Status(Exited(0));
+  EXPECT_EQ(Judge(facts, Limits{}).status, RunStatus::kOk) << "a program owes none";
+  facts.owes_answer = true;
+  const Outcome outcome = Judge(facts, Limits{});
+  EXPECT_EQ(outcome.status, RunStatus::kError);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.error->name, "RunnerLost");
+  facts.wait_status = Exited(3);
+  EXPECT_EQ(Judge(facts, Limits{}).exit_code, 3);
+  facts.stop = StopReason::kTimeout;
+  EXPECT_EQ(Judge(facts, Limits{}).status, RunStatus::kTimeout);
+}
+
 TEST(JudgeTest, ACauseReplacesTheErrorOfTheCodeAndNamesTheLimit) {
   RunFacts facts = Answered(GuestAnswer::Status::kError);
   facts.error = RunError{"KeyboardInterrupt", "", ""};

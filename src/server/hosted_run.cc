@@ -100,7 +100,12 @@ void HostedRun::DropLargeResult() {
   if (settled_ && waiters_ == 0 && result_ && result_->size() > kLargeResult) result_.reset();
 }
 
+uint64_t HostedRun::disk_bytes() const {
+  return events_->disk_bytes() + out_.disk_bytes() + err_.disk_bytes() + large_.disk_bytes();
+}
+
 void HostedRun::Discard() {
+  discarded_ = true;
   events_->Discard();
   out_.Discard();
   err_.Discard();

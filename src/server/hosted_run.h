@@ -61,6 +61,9 @@ class HostedRun : public run::EventSink {
   // After KeepResult: what is in memory goes to disk. A large Result that the registry has, if shortened, is let go.
   void Settle(Stored stored);
   void Discard();
+  bool is_discarded() const { return discarded_; }
+  // What its files take.
+  uint64_t disk_bytes() const;
 
   // True once it has ended; false when cancelled.
   async::Task<bool> Ended() { return ended_.Wait(); }
@@ -109,6 +112,7 @@ class HostedRun : public run::EventSink {
   bool settled_ = false;
   bool told_end_ = false;
   bool stored_ = false;
+  bool discarded_ = false;
 };
 
 }  // namespace cella::server

@@ -59,7 +59,9 @@ Json HostedSession::Describe() const {
 
 std::shared_ptr<HostedRun> HostedSession::FindRun(std::string_view id) const {
   auto found = runs_.find(id);
-  return found == runs_.end() ? nullptr : found->second;
+  if (found != runs_.end()) return found->second->is_discarded() ? nullptr : found->second;
+  auto expected = expected_.find(id);
+  return expected == expected_.end() ? nullptr : expected->second;
 }
 
 std::shared_ptr<HostedRun> HostedSession::current() const {

@@ -77,6 +77,9 @@ class HostedSession {
   const std::shared_ptr<storage::SessionStorage>& storage() const { return parts_.storage; }
 
   // For the service that runs code (run_service.h).
+  // The registry is being told of the run, which begins afterwards: a repeated request may find it there before.
+  void Expect(const std::shared_ptr<HostedRun>& run) { expected_[run->id()] = run; }
+  void StopExpecting(const std::string& id) { expected_.erase(id); }
   void Keep(const std::shared_ptr<HostedRun>& run);
   void Announce(const std::shared_ptr<HostedRun>& run);
   void NoteEnd(const RunResult& result);
@@ -100,6 +103,7 @@ class HostedSession {
   SessionParts parts_;
   const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
   std::map<std::string, std::shared_ptr<HostedRun>, std::less<>> runs_;
+  std::map<std::string, std::shared_ptr<HostedRun>, std::less<>> expected_;
   std::deque<std::string> order_;  // of runs_, oldest first
   std::map<uint64_t, Listener> listeners_;
   uint64_t last_listener_ = 0;

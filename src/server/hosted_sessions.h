@@ -10,6 +10,7 @@
 
 #include "async/task_group.h"
 #include "server/hosted_session.h"
+#include "server/run_files.h"
 
 namespace cella::server {
 
@@ -22,6 +23,7 @@ class HostedSessions {
   // 404 for what is not there, and for what belongs to another client.
   Answer<std::shared_ptr<HostedSession>> Find(std::string_view id, std::string_view owner) const;
   std::vector<std::shared_ptr<HostedSession>> All() const;
+  RunFiles& files() { return files_; }
   size_t size() const { return sessions_.size(); }
 
   // Closes a session that was opened for one run, in the background; its share is given back afterwards.
@@ -36,6 +38,7 @@ class HostedSessions {
   std::map<std::string, std::shared_ptr<HostedSession>, std::less<>> sessions_;
   size_t opening_ = 0;
   bool closing_ = false;
+  RunFiles files_;
   async::TaskGroup tending_;
 };
 

@@ -30,6 +30,7 @@ class KeptOutputs {
   async::Task<Result<std::string>> Read(size_t index, std::string_view type) const;
   async::Task<Result<std::string>> ReadResult() const;
   void Discard();
+  uint64_t disk_bytes() const { return file_.size(); }
 
  private:
   struct Part {

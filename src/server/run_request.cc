@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/units.h"
 #include "policy/names.h"
 #include "policy/read.h"
 #include "server/json_input.h"
@@ -187,8 +188,11 @@ class Reader {
   Answer<void> ReadTimeout(const Json& value) {
     auto timeout = policy::ReadDuration(policy::ToScalar(value));
     if (!timeout) return Invalid("timeout: " + timeout.error().message);
-    if (*timeout > config_.maxima.policy.limits.timeout.value)
-      return Forbidden("timeout: more than this server allows");
+    const auto most = config_.maxima.policy.limits.timeout.value;
+    if (*timeout > most) {
+      return Forbidden(fmt::format("timeout: {} is more than this server allows", FormatDuration(*timeout)),
+                       "at most " + FormatDuration(most));
+    }
     request_.run.timeout = *timeout;
     return {};
   }

@@ -5,6 +5,7 @@
 #include "async/caught.h"
 #include "async/task_group.h"
 #include "base/cpu_time.h"
+#include "base/scope_exit.h"
 #include "engine/engine.h"
 #include "registry/registry.h"
 #include "server/answer.h"
@@ -97,6 +98,7 @@ async::Task<void> FollowToEnd(Hub& hub, HostedSession& session, std::shared_ptr<
   auto stored = co_await hub.registry.RunEnded(std::move(result), registry::Until::kCommittedSoon);
   co_await run->KeepResult();
   run->Settle(stored ? HostedRun::Stored::kYes : HostedRun::Stored::kNo);
+  hub.sessions.files().Add(run);
   session.ForgetOldRuns();
 }
 
@@ -163,6 +165,8 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> StartRun(Hub& hub, HostedSession
       if (!taken) co_return Refused(taken.error());
       if (*taken) co_return Conflict("this id belongs to an earlier run: " + row.id);
     }
+    session.Expect(run);
+    ScopeExit begins([&] { session.StopExpecting(run->id()); });
     auto accepted = co_await hub.registry.RunAccepted(std::move(row));
     if (!accepted) co_return Refused(accepted.error());
     if (accepted->as != registry::Accepted::As::kNew) {
@@ -170,7 +174,9 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> StartRun(Hub& hub, HostedSession
     }
     auto begun = Begin(hub, session, run, std::move(spec), std::move(*share), hash);
     if (!begun) {
-      (void)co_await hub.registry.RunEnded(Unbegun(session, run->id()), registry::Until::kQueued);
+      RunResult unbegun = Unbegun(session, run->id());
+      co_await run->Finish(unbegun);  // repeated requests may wait for it
+      (void)co_await hub.registry.RunEnded(std::move(unbegun), registry::Until::kQueued);
       co_return std::unexpected(std::move(begun.error()));
     }
     session.Announce(run);

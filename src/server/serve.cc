@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "async/blocking_pool.h"
 #include "async/deadline.h"
@@ -44,18 +45,25 @@ using namespace std::chrono_literals;
 // A longer stop of the loop than this is seen, and an idle server still rests.
 constexpr auto kLagEvery = 50ms;
 
-// Of the file system of the state directory: what the registry may use of it, also where it is small, as /dev/shm of a
-// container is.
+// Of the file system of the state directory, which is small in containers: what the registry, one file of a run, and
+// the files of all ended runs may use of it.
 constexpr uint64_t kStateShare = 8;
+constexpr uint64_t kRunFileShare = 16;
+constexpr uint64_t kRunFilesShare = 4;
+constexpr uint64_t kLeastRunFile = uint64_t{128} << 10;
 constexpr uint64_t kBytesOfAnAuditRow = 1024;
+
+// Of all there is, not of what is free now.
+uint64_t BytesOfDisk(const std::string& directory) {
+  struct statvfs disk = {};
+  const bool known = statvfs(directory.c_str(), &disk) == 0 && disk.f_blocks > 0;
+  return known ? uint64_t{disk.f_blocks} * disk.f_frsize : std::numeric_limits<uint64_t>::max();
+}
 
 registry::RegistryOptions RegistryOptionsOf(const Config& config) {
   registry::RegistryOptions options;
-  struct statvfs disk = {};
-  if (statvfs(config.server.state_dir.c_str(), &disk) == 0) {
-    const uint64_t share = uint64_t{disk.f_blocks} * disk.f_frsize / kStateShare;
-    if (share > 0) options.retention.max_bytes = std::min(options.retention.max_bytes, share);
-  }
+  const uint64_t share = BytesOfDisk(config.server.state_dir) / kStateShare;
+  options.retention.max_bytes = std::min(options.retention.max_bytes, share);
   options.retention.max_audit = std::min(options.retention.max_audit, options.retention.max_bytes / kBytesOfAnAuditRow);
   options.instance = session::NewSessionId();
   options.retention.age = std::chrono::days(static_cast<int>(config.retention.days));
@@ -193,8 +201,10 @@ class Serving {
 
  private:
   async::Task<Status> ServeWithRegistry(std::vector<http::Listener> listeners, UniqueFd owner) {
-    auto registry =
-        co_await registry::Registry::Open(loop_, config_.server.state_dir + "/registry.db", RegistryOptionsOf(config_));
+    registry::RegistryOptions options = RegistryOptionsOf(config_);
+    options.free_disk = [this] { return sessions_.files().FreeSome(); };
+    const std::string path = config_.server.state_dir + "/registry.db";
+    auto registry = co_await registry::Registry::Open(loop_, path, std::move(options));
     if (!registry) co_return std::unexpected(std::move(registry.error()));
     registry_ = std::move(*registry);
     // Of a server that died; the registry has what its runs told last, and is ours alone.
@@ -225,7 +235,12 @@ class Serving {
   Status Prepare() {
     TRY_VOID(MakePrivateDirectory(config_.server.state_dir));
     if (!config_.storage.directory.empty()) TRY_VOID(MakePrivateDirectory(config_.storage.directory));
-    return MakePrivateDirectory(config_.server.state_dir + "/runs");
+    TRY_VOID(MakePrivateDirectory(config_.server.state_dir + "/runs"));
+    const uint64_t disk = BytesOfDisk(config_.server.state_dir);
+    sessions_.files().SetBound(disk / kRunFilesShare);
+    uint64_t& of_a_file = options_.config.retention.event_log_bytes;
+    of_a_file = std::min(of_a_file, std::max(disk / kRunFileShare, kLeastRunFile));
+    return {};
   }
 
   Result<std::vector<http::Listener>> OpenListeners() {

@@ -114,7 +114,7 @@ def test_script_metadata_chooses_packages(run, with_index, tmp_path):
 )
 def test_hostile_requirement_is_refused(run, with_index, spec):
     refused = run(f"--with={spec}", "-c", "print(1)", with_env=with_index)
-    assert refused.exit_code == 126 and refused.stdout == b"", refused.describe()
+    assert refused.exit_code == 2 and refused.stdout == b"", refused.describe()
     assert b"is not a requirement" in refused.stderr
 
 

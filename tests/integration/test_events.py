@@ -58,10 +58,10 @@ def test_events_arrive_while_the_run_continues(run):
 
 
 def test_rejected_run_emits_one_event(run):
-    finished = run("--events", "--lang", "klingon", "-c", "1")
+    finished = run("--events", "--python", "9.9", "-c", "1")
     events = events_of(finished)
-    assert finished.exit_code == 126 and len(events) == 1
-    assert events[0]["status"] == "rejected" and "klingon" in events[0]["error"]["message"]
+    assert finished.exit_code == 127 and len(events) == 1
+    assert events[0]["status"] == "rejected" and "9.9" in events[0]["error"]["message"]
 
 
 SCRAMBLED = random.Random(1).randbytes(30_000)

@@ -212,8 +212,16 @@ def test_language_aliases_are_accepted(run, alias, language):
         assert f'"language":"{language}"'.encode() in finished.stdout, finished.describe()
 
 
+def wrong_command_line(run, *words):
+    """It ends with 2, as every wrong value of an option does; returns the sentence."""
+    for form in ((), ("--json",)):
+        ended = run(*form, *words)
+        assert (ended.exit_code, ended.stdout) == (2, b""), ended.describe()
+    return ended.stderr.decode()
+
+
 def test_unknown_language_error_lists_known_languages(run):
-    message = run.rejected("--lang", "klingon", "-c", "1")
+    message = wrong_command_line(run, "--lang", "klingon", "-c", "1")
     assert "unknown language 'klingon'" in message
     assert "python" in message and "rust" in message and "javascript" in message
 
@@ -249,14 +257,24 @@ def test_rejects_unreadable_file(run, tmp_path):
 
 
 def test_rejects_command_without_code(run):
-    assert "nothing to run" in run.rejected()
-    assert "nothing to run" in run.rejected("--lang", "python")
-    assert "nothing to run" in run.rejected("")
+    assert "nothing to run" in wrong_command_line(run)
+    assert "nothing to run" in wrong_command_line(run, "--lang", "python")
+    assert "nothing to run" in wrong_command_line(run, "")
+
+
+def test_word_that_is_no_command_is_named(cella, environment, tmp_path):
+    (tmp_path / "script.py").write_text("print(1)")
+    for word, remedy in (("rnu", "cella --help"), ("script.py", "cella run script.py")):
+        ended = cella(word, env=environment, cwd=tmp_path)
+        told = ended.stderr.decode()
+        assert ended.exit_code == 2 and repr(word) in told and remedy in told, ended.describe()
+    bare = cella(env=environment)
+    assert bare.exit_code == 2 and b"run" in bare.stderr and b"repl" in bare.stderr, bare.describe()
 
 
 def test_rejects_code_and_file_together(run, tmp_path):
     (tmp_path / "a.py").write_text("print(1)")
-    message = run.rejected(tmp_path / "a.py", "-c", "print(2)")
+    message = wrong_command_line(run, tmp_path / "a.py", "-c", "print(2)")
     assert "not both" in message and "'--'" in message
 
 

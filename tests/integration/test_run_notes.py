@@ -72,6 +72,14 @@ def test_refused_connection_without_network(run):
     assert hint not in words_of(run, "--executor", "local", "-c", code)
 
 
+def test_missing_module(run, tmp_path):
+    words = ["-c", "import helper_of_ours.part"]
+    hint = words_of(run, *words, cwd=tmp_path).splitlines()[-1]
+    assert hint == "cella: --with PACKAGE installs a package before the code runs, --venv DIR uses a virtual environment"
+    (tmp_path / "helper_of_ours.py").write_text("")
+    assert "--file helper_of_ours.py" in words_of(run, *words, cwd=tmp_path).splitlines()[-1]
+
+
 def test_words_behind_the_file_are_the_programs(run, tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import sys; print(sys.argv[1:])")

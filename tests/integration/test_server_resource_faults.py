@@ -149,6 +149,40 @@ def test_output_filling_the_disk_is_truncated_and_freed_with_its_session(short_d
     assert other.value("x") == "1"
 
 
+@pytest.fixture
+def disk_of_a_container(short_directory):
+    """As large as /dev/shm is in a container."""
+    state = short_directory / "state"
+    state.mkdir(mode=0o700)
+    made = Disk(state, "64m")
+    yield made
+    made.end()
+
+
+def test_runs_with_much_output_do_not_fill_a_small_disk(short_directory, disk_of_a_container, serve):
+    disk = disk_of_a_container
+    server = serve(directory=short_directory, **disk.options)
+    sessions = [server.client(TOKEN).open() for _ in range(2)]
+    for number in range(60):
+        result = sessions[number % 2].run(f"print({number}); print('x' * 3_000_000)")
+        assert result["status"] == "ok" and len(result["stdout"]) > 1_000_000, number
+    output = server.client(TOKEN).get(sessions[1].path("runs", result["id"], "output") + "?limit=3")
+    assert output.status == 200 and output.body == b"59\n", output
+
+
+def test_full_disk_is_swept_before_a_run_is_refused(short_directory, disk, serve):
+    server = serve(directory=short_directory, **disk.options)
+    session = server.client(TOKEN).open()
+    kept = [session.run_and_keep(f"print({number}); print('x' * 60_000)") for number in range(4)]
+    assert wait_until(lambda: len(list((disk.seen / "runs").iterdir())) >= 8)
+    disk.fill()
+    for number in range(4):
+        assert session.client.post(session.path("runs"), code="'x' * 3000").status == 200, number
+    # The files of the older runs went; their Results are in the registry.
+    assert session.look(kept[0])["stdout"].startswith("0\n")
+    assert session.client.get(session.path("runs", kept[0], "output")).status == 409
+
+
 def test_session_deleted_on_a_full_disk_stays_deleted(short_directory, disk, serve):
     server = serve(directory=short_directory, **disk.options)
     session = server.client(TOKEN).open()

@@ -77,3 +77,43 @@ def test_get_and_put_take_the_paths_of_the_code(command, tmp_path):
         assert command("get", session, path).stdout == b"text"
         assert command("run", session, "-c", f"print(open({path!r}).read())").stdout == b"text\n"
     assert command("files", session, "/tmp/d").stdout.split()[-1] == b"b"
+
+
+def test_displays_are_shown_in_their_place(command):
+    session = command("new").stdout.decode().strip()
+    picture = "class P:\n    def _repr_png_(self):\n        import struct\n        return b'\\x89PNG\\r\\n\\x1a\\n' + struct.pack('>I4sII', 13, b'IHDR', 640, 480)"
+    command("run", session, "-c", picture)
+    shown = command("run", session, "-c", "print('a'); display(1.5); print('b'); display(P()); 2").stdout
+    assert shown == b"a\n1.5\nb\n[image/png 640x480]\n2\n"
+
+
+@pytest.mark.parametrize(
+    "code, exit_code, words",
+    [("import time; time.sleep(60)", 124, ["stopped after 1s"]),
+     ("import os; os._exit(0)", 1, ["ended the interpreter", "as before this run"]),
+     ("import os; os.kill(os.getpid(), 11)", 139, ["signal 11", "as before this run"])],
+)
+def test_end_that_the_output_does_not_show_is_told(command, code, exit_code, words):
+    session = command("new").stdout.decode().strip()
+    command("run", session, "-c", "x = 1")
+    told = command("run", session, "--timeout", "1s", "-c", code, expect=exit_code).stderr.decode()
+    assert all(word in told for word in words), told
+
+
+def test_traceback_ends_with_its_line(command):
+    session = command("new").stdout.decode().strip()
+    assert command("run", session, "--lang", "javascript", "-c", "nope()", expect=1).stderr.endswith(b"\n")
+
+
+def test_wrong_timeout_ends_with_2(command):
+    session = command("new").stdout.decode().strip()
+    assert b"--timeout" in command("run", session, "--timeout", "abc", "-c", "1", expect=2).stderr
+    told = command("run", session, "--timeout", "1000h", "-c", "1", expect=126).stderr
+    assert b"more than this server allows" in told and b"at most" in told, told
+
+
+def test_put_names_the_file_as_it_is_called(command, tmp_path):
+    session = command("new").stdout.decode().strip()
+    (tmp_path / "data.csv").write_text("text")
+    command("put", session, tmp_path / "data.csv")
+    assert command("get", session, "data.csv").stdout == b"text"

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "base/random.h"
 #include "confine/launch_errors.h"
@@ -428,6 +429,7 @@ async::Task<Result<run::RunFacts>> CellExecution::Finish(run::Output& out) {
   run::RunFacts facts;
   if (answer_) facts.answer = ToAnswer(*answer_);
   if (!answer_) facts.wait_status = co_await WaitStatus();
+  facts.owes_answer = true;
   facts.error = std::move(error_);
   facts.killed_for = confine::ToStopReason(breach_);
   facts.place_gone = place_gone;

@@ -273,6 +273,7 @@ async::Task<Result<run::RunFacts>> KernelExecution::Finish(run::Output& out) {
     if (reply_->error && !error_) out.Push(ErrorEvent{*reply_->error});
   } else {
     facts.wait_status = kernel_.wait_status();
+    facts.owes_answer = true;
     facts.place_gone = kernel_.place_gone() && !kernel_.wait_status();
     if (facts.wait_status && WIFSIGNALED(*facts.wait_status)) {
       const int signal = WTERMSIG(*facts.wait_status);

@@ -46,6 +46,12 @@ def test_files_are_removed_afterwards(lab: Lab) -> None:
     assert lab.files() == []
 
 
+def test_failed_clean_up_is_logged(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    result = lab.python("# filename: own.py\nimport os\nos.remove(__file__)\nos.mkdir(__file__)")
+    assert result.exit_code == 0 and lab.files() == ["own.py"], result.output
+    assert "Failed to delete temporary file" in caplog.text and "own.py" in caplog.text, caplog.text
+
+
 def test_code_file_of_the_result_is_the_first_block(lab: Lab) -> None:
     result = lab.run(("python", "# filename: one.py"), ("python", "# filename: two.py"), cleanup_temp_files=False)
     assert result.code_file == str(lab.work_dir.resolve() / "one.py")
