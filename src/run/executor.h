@@ -141,8 +141,8 @@ class Packages {
 // processes read it where it is. Of kernels only IPython's take them, which is known when the kernel has started.
 inline bool TakesPackages(const SessionSpec& spec) {
   if (spec.executor == ExecutorKind::kSandbox) return spec.policy.rootfs.empty();
-  if (spec.executor == ExecutorKind::kSubprocess || spec.executor == ExecutorKind::kInProcess) return true;
-  return spec.executor == ExecutorKind::kContainer && spec.policy.container.mode == ContainerMode::kSession;
+  if (spec.executor == ExecutorKind::kContainer) return spec.policy.container.mode == ContainerMode::kSession;
+  return true;
 }
 
 // The namespace in which the guest changes its packages.
