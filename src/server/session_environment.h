@@ -6,7 +6,9 @@
 
 #include "async/task.h"
 #include "cella/policy.h"
+#include "cella/run.h"
 #include "installer/environments.h"
+#include "run/executor.h"
 #include "server/api_error.h"
 #include "server/hub.h"
 
@@ -26,6 +28,11 @@ std::string EnvironmentOwner(const Hub& hub, const std::string& client);
 
 // Makes the environment that the spec names, if it is not there, and lets the policy use it.
 async::Task<Answer<EnvironmentLease>> PrepareEnvironment(Hub& hub, const std::string& client, SessionSpec* spec);
+
+// The same for one program, which may name its packages itself (PEP 723) where the client may add packages to sessions.
+// `run` has one block.
+async::Task<Answer<EnvironmentLease>> PrepareProgram(Hub& hub, const std::string& client, const RunSpec& run,
+                                                     SessionSpec* spec);
 
 // Errors of environments, with a code that names the subject.
 ApiError EnvironmentFailed(const Error& error);
