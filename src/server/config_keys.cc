@@ -235,6 +235,12 @@ const ConfigKey kOwnKeys[] = {
      CELLA_AT(quota.builds),
      "Environments that are being made, and changes of packages in its sessions, at once.",
      {}},
+    {"quota",
+     "interpreters",
+     kCount,
+     CELLA_AT(quota.interpreters),
+     "Interpreters kept started with packages or preloaded modules of its choice. Those without a session make room.",
+     {}},
 
     {"retention",
      "days",

@@ -28,6 +28,15 @@ installer::Permit BuildPermitFor(Hub& hub, const std::string& client) {
   };
 }
 
+run::Tenant TenantOf(const Hub& hub, const std::string& client, const SessionSpec& spec) {
+  if (hub.config.allow.whole_machine) return {};
+  const SessionSpec& defaults = hub.config.defaults;
+  const bool chosen =
+      !spec.environment.empty() || spec.preload != defaults.preload || spec.policy.venv != defaults.policy.venv;
+  if (!chosen) return {};
+  return {client, hub.config.QuotaOf(client).interpreters};
+}
+
 std::string EnvironmentOwner(const Hub& hub, const std::string& client) {
   return hub.config.allow.whole_machine ? "" : client;
 }

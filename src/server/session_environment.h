@@ -24,6 +24,10 @@ installer::Permit BuildPermitFor(Hub& hub, const std::string& client);
 // As which owner, within which bounds, and with whose permit the client asks for an environment.
 installer::EnvironmentRequest EnvironmentRequestFor(Hub& hub, const std::string& client, EnvironmentChoice choice);
 // The owner of the client's environments; empty: the user, whose own server this is.
+// For whom the session's interpreter is started: packages of the client's choice run in it, so no other client shares
+// it.
+run::Tenant TenantOf(const Hub& hub, const std::string& client, const SessionSpec& spec);
+
 std::string EnvironmentOwner(const Hub& hub, const std::string& client);
 
 // Makes the environment that the spec names, if it is not there, and lets the policy use it.
