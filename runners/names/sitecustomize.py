@@ -1,6 +1,7 @@
-"""Gives a Python program of a session the names that its cells have (`artifacts`, `workflows`, `tools`).
+"""Gives a Python program of a session the names that cells have (`artifacts`, `workflows`, `tools`, `deps`).
 
-The directory of this file is in PYTHONPATH of sessions with a storage. A sitecustomize of the installation follows.
+The directory of this file is in PYTHONPATH of sessions with a storage, and of programs on the host whose session may add
+packages. A sitecustomize of the installation follows.
 """
 
 import os
@@ -31,7 +32,7 @@ def _follow(here):
 
 def _main():
     here = os.path.dirname(os.path.abspath(__file__))
-    if os.environ.get("CELLA_SPACES"):
+    if os.environ.get("CELLA_SPACES") or os.environ.get("CELLA_PACKAGES_FOR") is not None:
         _install(here)
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != here]
     _follow(here)

@@ -78,6 +78,7 @@ Json Described(const NamedEnvironment& named, const StoredEnvironment* stored) {
   object["bytes"] = stored->manifest.bytes;
   object["last_use"] = stored->last_use;
   object["in_use"] = stored->in_use;
+  object["sessions"] = stored->uses;
   return object;
 }
 
@@ -112,7 +113,7 @@ Status List(const EnvOptions& options) {
                 stored != nullptr ? stored->manifest.version.c_str() : "-",
                 stored != nullptr ? FormatByteSize(stored->manifest.bytes).c_str() : "removed",
                 stored != nullptr ? Day(stored->last_use).c_str() : "-", Joined(named.packages).c_str(),
-                stored != nullptr && stored->in_use ? " (in use)" : "");
+                stored != nullptr && stored->in_use ? fmt::format(" ({} in use)", stored->uses).c_str() : "");
   }
   if (anonymous > 0) {
     std::printf("and %zu without a name, of --with and scripts: %s (cella env gc)\n", anonymous,

@@ -113,6 +113,8 @@ int ReplCommand(const ReplOptions& options) {
   if (!used) return Fail(used.error());
   auto& preload = policy->spec.preload;
   preload.insert(preload.end(), used->preload.begin(), used->preload.end());
+  // It is no virtual environment of the caller's.
+  if (used->ready) policy->spec.environment.packages = used->ready->manifest.requested;
   session::SessionOptions session_options = SessionOf(*policy);
   const SessionSpec& spec = policy->spec;
   const bool takes_packages = policy::TakesPackages(spec);

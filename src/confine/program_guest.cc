@@ -82,6 +82,7 @@ async::Task<Result<std::unique_ptr<run::Execution>>> ProgramGuest::Begin(const r
 
   EnvVars variables = GuestEnvVars(Variables(program.plan), program.plan, spec_.policy);
   if (turn.calls && !spec_.spaces.empty() && !call_socket_.empty()) AddCalls(call_socket_, runners_, &variables);
+  AddToVariables(&variables);
   program.env = variables.Encode();
   program.search_path = *variables.Find("PATH");
   program.cwd = DirectoryOf(turn.run, cwd_);

@@ -43,6 +43,8 @@ class ProgramGuest : public run::Guest {
   virtual async::Task<Result<language::Plan>> PlanFor(const run::BlockTurn& turn) = 0;
   // The executor's own variables; the plan's and the policy's are added.
   virtual EnvVars Variables(const language::Plan& plan) const = 0;
+  // Changes what all others have set.
+  virtual void AddToVariables(EnvVars* /*variables*/) const {}
   // Whether the place holds more than the block's program: signals then go to that program's group alone.
   virtual bool SharesTree() const { return false; }
 

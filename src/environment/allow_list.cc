@@ -21,4 +21,16 @@ Status PackageRules::Check(const std::vector<Requirement>& packages) const {
   return {};
 }
 
+Status PackageRules::CheckLock(std::string_view lock) const {
+  while (!deny.empty() && !lock.empty()) {
+    const std::string_view line = lock.substr(0, lock.find('\n'));
+    lock.remove_prefix(std::min(lock.size(), line.size() + 1));
+    const std::string name = NormalizeName(line.substr(0, line.find("==")));
+    if (!Contains(deny, name)) continue;
+    return Err(ErrorCode::kPermission,
+               "the operator does not permit the package '{}' (it is on the deny-list), which the others need", name);
+  }
+  return {};
+}
+
 }  // namespace cella::environment

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "environment/requirement.h"
@@ -14,6 +15,8 @@ struct PackageRules {
 
   // kPermission: the package that is not permitted.
   Status Check(const std::vector<Requirement>& packages) const;
+  // Of a lock, whose packages were not all asked for by name: only `deny` counts.
+  Status CheckLock(std::string_view lock) const;
 };
 
 }  // namespace cella::environment

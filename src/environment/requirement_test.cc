@@ -129,5 +129,13 @@ TEST(PackageRulesTest, DenyListOutweighsAllowList) {
   EXPECT_FALSE(check({{"six"}, {"six"}}, "six"));
 }
 
+TEST(PackageRulesTest, DenyListHoldsForPackagesThatOthersNeed) {
+  const std::string lock = "Py_gments==2.0 --hash=sha256:1\nrich==14.0 --hash=sha256:2\n";
+  EXPECT_TRUE(PackageRules({{"rich"}, {}}).CheckLock(lock));
+  EXPECT_TRUE(PackageRules({{}, {"pygments"}}).CheckLock(lock));
+  EXPECT_FALSE(PackageRules({{}, {"py-gments"}}).CheckLock(lock));
+  EXPECT_FALSE(PackageRules({{"rich"}, {"rich"}}).CheckLock(lock));
+}
+
 }  // namespace
 }  // namespace cella::environment

@@ -5,12 +5,18 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
 
 #include "environment/spec_scanner.h"
 #include "os/io.h"
@@ -24,6 +30,7 @@ using Json = nlohmann::ordered_json;
 constexpr uint64_t kMaxRecord = uint64_t{16} << 20;
 constexpr int64_t kTouchSeconds = 60;
 constexpr size_t kMaxKey = 128;
+constexpr int kLeaseTries = 20;
 
 std::string RandomId() {
   std::array<unsigned char, 12> bytes{};
@@ -124,6 +131,22 @@ std::optional<UniqueFd> TryLock(const std::string& path, int how) {
     return std::nullopt;
   }
   return fd;
+}
+
+// How often files are locked for reading, by "MAJOR:MINOR:INODE" as /proc/locks has it.
+std::map<std::string, uint64_t> ReadLocks() {
+  std::map<std::string, uint64_t> counts;
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, kind, mode, access, pid, file;
+    if (words >> number >> kind >> mode >> access >> pid >> file && kind == "FLOCK" && access == "READ") ++counts[file];
+  }
+  return counts;
+}
+
+std::string LockedName(const struct stat& info) {
+  return fmt::format("{:02x}:{:02x}:{}", major(info.st_dev), minor(info.st_dev), info.st_ino);
 }
 
 // The names of directories, or of files with the ending cut off.
@@ -227,7 +250,12 @@ std::optional<Ready> Store::Find(const std::string& key) const {
   const std::string directory = ready() + "/" + key;
   struct stat info;
   if (::stat((directory + "/manifest.json").c_str(), &info) != 0) return std::nullopt;
+  // A process that lists environments holds the lease for a moment. Without another try a build would follow.
   auto lease = TryLock(directory + ".lease", LOCK_SH);
+  for (int more = kLeaseTries; !lease && more > 0 && ::stat(directory.c_str(), &info) == 0; --more) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    lease = TryLock(directory + ".lease", LOCK_SH);
+  }
   if (!lease) return std::nullopt;
   auto manifest = ReadManifest(directory + "/manifest.json");
   if (!manifest) return std::nullopt;
@@ -262,6 +290,9 @@ Status Store::Publish(const Staging& staging, const Manifest& manifest) const {
   UniqueFd directory(::open(staging.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory) (void)::syncfs(directory.get());
   const std::string place = ready() + "/" + manifest.key;
+  // A directory without a manifest cannot be used: the machine stopped before its files were on the disk.
+  struct stat info;
+  if (::lstat(place.c_str(), &info) == 0 && !ReadManifest(place + "/manifest.json")) (void)RemoveReady(manifest.key);
   // RENAME_NOREPLACE: another builder may have been first, and guests use what is there.
   if (::syscall(SYS_renameat2, AT_FDCWD, staging.path.c_str(), AT_FDCWD, place.c_str(), 1) == 0) return {};
   if (errno != EEXIST) return SysErr(errno, "publish '{}'", place);
@@ -397,10 +428,11 @@ void Store::RemoveUnnamed(const std::string& key) const {
 std::vector<StoredEnvironment> Store::List() const {
   std::vector<StoredEnvironment> found;
   const std::vector<NamedEnvironment> names = Names();
+  const std::map<std::string, uint64_t> locks = ReadLocks();
   for (const std::string& key : Entries(ready(), "")) {
     auto manifest = ReadManifest(ready() + "/" + key + "/manifest.json");
     if (!manifest) continue;
-    StoredEnvironment stored{std::move(*manifest), {}, 0, false};
+    StoredEnvironment stored{std::move(*manifest), {}, 0, false, 0};
     for (const NamedEnvironment& named : names) {
       if (named.key == key) stored.names.push_back(named.owner + (named.owner.empty() ? "" : "@") + named.name);
     }
@@ -409,6 +441,8 @@ std::vector<StoredEnvironment> Store::List() const {
     if (::stat(lease.c_str(), &info) == 0) {
       stored.last_use = info.st_mtime;
       stored.in_use = !TryLock(lease, LOCK_EX);
+      const auto uses = locks.find(LockedName(info));
+      if (stored.in_use) stored.uses = uses == locks.end() ? 1 : uses->second;
     }
     found.push_back(std::move(stored));
   }

@@ -69,6 +69,7 @@ struct StoredEnvironment {
   std::vector<std::string> names;
   int64_t last_use = 0;  // seconds since 1970
   bool in_use = false;
+  uint64_t uses = 0;  // by sessions and runs; where the kernel does not name the locks of others: one, if it is in use
 };
 
 struct Collected {

@@ -58,6 +58,26 @@ TEST_F(StoreTest, FindsWhatWasPublished) {
   EXPECT_TRUE(fs::is_empty(store.work() + "/staging"));
 }
 
+TEST_F(StoreTest, BuildTakesThePlaceOfADirectoryWhoseManifestCannotBeRead) {
+  const Store store = Open();
+  Publish(store, "k1");
+  std::ofstream(store.ready() + "/k1/manifest.json") << "{";
+  EXPECT_FALSE(store.Find("k1"));
+  Publish(store, "k1");
+  EXPECT_TRUE(store.Find("k1"));
+}
+
+TEST_F(StoreTest, CountsThoseWhoUseAnEnvironment) {
+  const Store store = Open();
+  Publish(store, "k1");
+  EXPECT_EQ(store.List().at(0).uses, 0u);
+  auto first = store.Find("k1"), second = store.Find("k1");
+  ASSERT_TRUE(first && second);
+  const StoredEnvironment listed = store.List().at(0);
+  EXPECT_TRUE(listed.in_use);
+  EXPECT_EQ(listed.uses, 2u);
+}
+
 TEST_F(StoreTest, RefusesADirectoryThatOthersMayUse) {
   Open();
   fs::permissions(directory_.path("state/environments"), fs::perms::all);

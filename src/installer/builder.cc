@@ -329,11 +329,12 @@ async::Task<Result<Ready>> Builder::Build(Request request, Progress progress, ru
 }
 
 async::Task<Result<Ready>> Builder::BuildOurs(Request request, Progress progress, run::StopToken stop) {
-  auto ready = co_await BuildAt(std::move(request), std::move(progress), stop, {});
+  auto ready = co_await BuildAt(std::move(request), std::move(progress), stop, {}, Whose::kOurs);
   co_return ready;
 }
 
-async::Task<Result<Ready>> Builder::BuildAt(Request request, Progress progress, run::StopToken stop, Chain chain) {
+async::Task<Result<Ready>> Builder::BuildAt(Request request, Progress progress, run::StopToken stop, Chain chain,
+                                            Whose whose) {
   const std::string key = RequestKey(request);
   const std::string context = "cannot make an environment with " + NamesOf(request.packages);
   const bool refresh = refresh_ && chain.empty();
@@ -359,6 +360,11 @@ async::Task<Result<Ready>> Builder::BuildAt(Request request, Progress progress, 
       auto keep = [&] { return store_.KeepLock(key, *lock); };
       CO_TRY_VOID(co_await pool_.Run(keep));
       known = std::move(*lock);
+    }
+  }
+  if (whose == Whose::kClients) {
+    if (auto permitted = settings_.rules.CheckLock(*known); !permitted) {
+      co_return std::unexpected(std::move(permitted.error()).WithContext(context));
     }
   }
   auto ready = co_await BuildLock(request.python, *known, TextsOf(request.packages), std::move(progress), stop);

@@ -47,6 +47,7 @@ class Builder {
         jail_{loop, executor, std::move(scripts), turn_, pool_} {}
 
   const environment::Store& store() const { return store_; }
+  const environment::PackageRules& rules() const { return settings_.rules; }
   // Whether requests are resolved again although it is known what they were resolved to.
   void set_refresh(bool refresh) { refresh_ = refresh; }
 
@@ -102,8 +103,9 @@ class Builder {
   async::Task<Result<std::string>> ResolveWithSources(const environment::Request& request,
                                                       const std::vector<std::string>& preferred, Progress progress,
                                                       run::StopToken stop, Chain chain);
+  enum class Whose { kClients, kOurs };
   async::Task<Result<environment::Ready>> BuildAt(environment::Request request, Progress progress, run::StopToken stop,
-                                                  Chain chain);
+                                                  Chain chain, Whose whose = Whose::kClients);
   // Of a lock to staging/ID/venv or staging/ID/layer; what the cache lost is fetched once more.
   async::Task<Result<nlohmann::ordered_json>> InstallInStaging(const char* operation,
                                                                const environment::BasePython& python,

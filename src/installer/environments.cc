@@ -144,7 +144,8 @@ void Environments::ForgetOldFailures(const std::string& owner) {
   }
 }
 
-async::Task<Result<environment::Request>> Environments::RequestFor(const EnvironmentChoice& choice) {
+async::Task<Result<environment::Request>> Environments::RequestFor(const EnvironmentRequest& asked) {
+  const EnvironmentChoice& choice = asked.choice;
   environment::Request request;
   CO_TRY(request.packages, environment::ParseRequirements(choice.packages));
   // Also of packages that are there already: another client may have been permitted what this one is not.
@@ -152,7 +153,7 @@ async::Task<Result<environment::Request>> Environments::RequestFor(const Environ
   auto find = [&]() -> Result<environment::BasePython> {
     TRY(const environment::IndexSettings index, OperatorIndex());
     request.index = index.Identity();
-    return packages_.BaseFor(choice.python);
+    return packages_.BaseFor(choice.python, asked.requires_python);
   };
   auto base = co_await packages_.pool().Run(find);
   if (!base) co_return std::unexpected(std::move(base.error()));
@@ -245,7 +246,7 @@ async::Task<void> Environments::Forget(Ready ready) {
 }
 
 async::Task<Status> Environments::MakeNamed(Build& build, const EnvironmentRequest& request) {
-  auto wanted = co_await RequestFor(request.choice);
+  auto wanted = co_await RequestFor(request);
   if (!wanted) co_return std::unexpected(std::move(wanted.error()));
   auto show = [&build](std::string_view line) { build.status.progress = line.substr(0, kMaxProgress); };
   auto ready = co_await BuildPackages(request, std::move(*wanted), show, build.stop.token());
@@ -367,7 +368,7 @@ async::Task<Result<Environments::Used>> Environments::UseNamed(const Environment
 }
 
 async::Task<Result<Environments::Used>> Environments::UsePackages(const EnvironmentRequest& request) {
-  auto wanted = co_await RequestFor(request.choice);
+  auto wanted = co_await RequestFor(request);
   if (!wanted) co_return std::unexpected(std::move(wanted.error()));
   const size_t building = BuildingOf(request.owner);
   const Store& store = packages_.store();

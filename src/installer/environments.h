@@ -30,7 +30,8 @@ struct EnvironmentBounds {
 struct EnvironmentRequest {
   std::string owner{};
   EnvironmentChoice choice{};
-  bool replace = false;  // of that name
+  std::string requires_python{};  // specifiers that the interpreter must meet (PEP 723)
+  bool replace = false;           // of that name
   EnvironmentBounds bounds{};
   Permit permit{};  // of the owner, to build
 };
@@ -79,7 +80,7 @@ class Environments {
   async::Task<Status> MakeNamed(Build& build, const EnvironmentRequest& request);
   async::Task<Result<Used>> UseNamed(const EnvironmentRequest& request);
   async::Task<Result<Used>> UsePackages(const EnvironmentRequest& request);
-  async::Task<Result<environment::Request>> RequestFor(const EnvironmentChoice& choice);
+  async::Task<Result<environment::Request>> RequestFor(const EnvironmentRequest& asked);
   async::Task<Result<environment::Ready>> BuildPackages(const EnvironmentRequest& request, environment::Request wanted,
                                                         Progress progress, run::StopToken stop);
   // Drops an environment that its owner may not keep, unless another owner has it.

@@ -129,6 +129,7 @@ async::Task<Result<DepsChange>> SessionLayer::Change(std::vector<Requirement> wa
   }
   std::string directory;
   if (!wheels.empty()) {
+    CO_TRY_VOID(builder_.rules().CheckLock(wheels));
     if (!layer_) {
       CO_TRY(layer_, builder_.store().MakeLayer());
     }

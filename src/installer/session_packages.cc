@@ -98,10 +98,10 @@ async::Task<Result<Builder*>> PackageService::StartBuilder() {
   co_return &home_->builder();
 }
 
-Result<environment::BasePython> PackageService::BaseFor(const std::string& python) const {
+Result<environment::BasePython> PackageService::BaseFor(const std::string& python, const std::string& required) const {
   TRY(language::HostEnv host, AskingHost(settings_.state_dir));
   // Who works with the whole machine may have given guests any directory.
-  return ChooseBasePython(host, python, "", settings_.of_the_user ? nullptr : &guests_);
+  return ChooseBasePython(host, python, required, settings_.of_the_user ? nullptr : &guests_);
 }
 
 Result<LayerBase> PackageService::BaseOf(const Policy& policy, const run::GuestPython& guest) const {

@@ -65,7 +65,8 @@ class PackageService : public executor::KernelEnvironments {
                                                           run::GuestPython python, SessionLayer::Use use);
   async::Task<Result<Builder*>> StartBuilder();
   // The interpreter that an environment rests on, from what a client wrote. Blocks while one is asked.
-  Result<environment::BasePython> BaseFor(const std::string& python) const;
+  // `required`: specifiers of requires-python.
+  Result<environment::BasePython> BaseFor(const std::string& python, const std::string& required = "") const;
   // An environment with ipykernel (kernel_environments.cc). Once no index could be reached, it is not asked for a
   // minute.
   async::Task<Result<executor::KernelEnvironment>> Find(executor::KernelPackages packages,

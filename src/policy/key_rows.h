@@ -27,8 +27,8 @@ inline constexpr Executors kLayered = Only(ExecutorKind::kSandbox);
 inline constexpr Executors kCalling = Only(ExecutorKind::kSandbox, ExecutorKind::kLocal, ExecutorKind::kSubprocess,
                                            ExecutorKind::kContainer, ExecutorKind::kInProcess);
 // Packages are added to their sessions.
-inline constexpr Executors kListed =
-    Only(ExecutorKind::kSandbox, ExecutorKind::kContainer, ExecutorKind::kSubprocess, ExecutorKind::kInProcess);
+inline constexpr Executors kListed = Only(ExecutorKind::kSandbox, ExecutorKind::kContainer, ExecutorKind::kSubprocess,
+                                          ExecutorKind::kLocal, ExecutorKind::kInProcess);
 inline constexpr Executors kPlain = Only(ExecutorKind::kInProcess);
 inline constexpr Executors kUnconfined =
     Only(ExecutorKind::kLocal, ExecutorKind::kSubprocess, ExecutorKind::kInProcess);

@@ -224,9 +224,11 @@ TEST(PolicyKeysTest, KeysTellWhatAnExecutorTakes) {
   EXPECT_TRUE(TakesPackages(container));
   container.policy.container.mode = ContainerMode::kCommand;
   EXPECT_FALSE(TakesPackages(container));
-  SessionSpec local;
-  local.executor = ExecutorKind::kLocal;
-  EXPECT_FALSE(TakesPackages(local));
+  for (const ExecutorKind plain : {ExecutorKind::kLocal, ExecutorKind::kSubprocess, ExecutorKind::kInProcess}) {
+    SessionSpec one;
+    one.executor = plain;
+    EXPECT_TRUE(TakesPackages(one)) << NameOf(plain);
+  }
 }
 
 }  // namespace

@@ -26,11 +26,19 @@
 
 namespace cella::run {
 
+// A client whose own choice of packages runs in an interpreter that guests are forked from. Other clients do not share
+// that interpreter.
+struct Tenant {
+  std::string client{};                    // empty: every client may share it
+  std::optional<uint64_t> interpreters{};  // the most that are started for this client; absent: not bounded
+};
+
 // What a guest is opened with.
 struct GuestSpec : SessionSpec {
   GuestSpec() = default;
   GuestSpec(SessionSpec spec) : SessionSpec(std::move(spec)) {}  // NOLINT(google-explicit-constructor): it is one
 
+  Tenant tenant;
   std::vector<std::string> spaces;  // namespaces that processes of the guest may call, through a CallSocket
   // Gets lines for people while the place is made: an image is fetched. May be empty; not called after Open.
   std::function<void(const std::string& line)> progress;

@@ -33,7 +33,8 @@ struct QuotaLimits {
   std::optional<uint64_t> burst;  // requests at once; absent: those of one second
   std::optional<uint64_t> environments = 64;
   std::optional<uint64_t> environment_disk = uint64_t{8} << 30;
-  std::optional<uint64_t> builds = 4;  // of environments and of packages for sessions, at once
+  std::optional<uint64_t> builds = 4;         // of environments and of packages for sessions, at once
+  std::optional<uint64_t> interpreters = 16;  // started ahead of sessions, with packages that the client chose
 
   bool operator==(const QuotaLimits&) const = default;
 };

@@ -136,6 +136,7 @@ burst = 8
 environments = 9
 environment_disk = "10g"
 builds = 11
+interpreters = 12
 [quota.alice]
 sessions = 50
 [retention]

@@ -51,6 +51,7 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
 
   session::SessionOptions options;
   options.guest = spec;
+  options.guest.tenant = TenantOf(hub, owner, spec);
   auto packages = std::make_shared<installer::SessionPackages>(hub.packages, spec.policy, spec.deps, spec.runtime_deps,
                                                                BuildPermitFor(hub, owner));
   if (policy::TakesPackages(spec)) options.spaces[run::kPackagesSpace] = packages;

@@ -45,13 +45,13 @@ async::Task<void> RunOnce(Hub& hub, Call& call) {
   if (!json) co_return;
   auto spec = TakeSpec(&*json, hub, call.client);
   if (!spec) co_return co_await Refuse(call.exchange, std::move(spec.error()));
-  auto lease = co_await PrepareEnvironment(hub, call.client, &*spec);
-  if (!lease) co_return co_await Refuse(call.exchange, std::move(lease.error()));
   auto request = ReadRunRequest(*json, hub.config, RunKind::kOneProgram);
   if (!request) co_return co_await Refuse(call.exchange, std::move(request.error()));
   if (request->run.blocks.size() != 1) {
     co_return co_await Refuse(call.exchange, Invalid("blocks: one program is one block; use a session").error());
   }
+  auto lease = co_await PrepareProgram(hub, call.client, request->run, &*spec);
+  if (!lease) co_return co_await Refuse(call.exchange, std::move(lease.error()));
   run::StopSource stop(hub.loop);
   async::TaskGroup watching(hub.loop);
   if (request->delivery.cancel_on_disconnect) {

@@ -14,6 +14,7 @@
 #include "server/metrics.h"
 #include "server/quota.h"
 #include "server/run_record.h"
+#include "server/session_environment.h"
 #include "server/storage_of_session.h"
 #include "session/fold.h"
 #include "session/rejected.h"
@@ -221,6 +222,7 @@ async::Task<Answer<RunResult>> RunAlone(Hub& hub, std::string client, const Sess
 
   session::SessionOptions options;
   options.guest = spec;
+  options.guest.tenant = TenantOf(hub, client, spec);
   options.guest.checkpoint = CheckpointMode::kOff;
   if (storage->session) storage::AddSpaces(storage->session, &options.spaces);
   options.max_cpu_time = hub.config.maxima.policy.limits.cpu_time.value;

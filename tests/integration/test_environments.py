@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import stat
 import subprocess
@@ -236,3 +237,60 @@ def test_state_directory_is_not_shown_by_mounts(run, with_index, state):
     assert refused.exit_code == 126, refused.describe()
     refused = run("--mount", f"{state}:/x", "-c", "print(1)", with_env=with_index)
     assert refused.exit_code == 126, refused.describe()
+
+
+def test_listing_counts_sessions_and_collection_leaves_what_is_used_or_named(
+    run, open_session, env_command, with_index, tmp_path
+):
+    variables = {**with_index, "CELLA_STATE_DIR": str(tmp_path)}
+    text(env_command("create", "named", "--with", "six==1.16.0", "--python", PYTHON, CELLA_STATE_DIR=str(tmp_path)))
+    text(run("--with", "attrs", "-c", "1", "--python", PYTHON, with_env=variables))
+    sessions = [open_session("--environment", "named", python=None, with_env=variables) for _ in range(2)]
+    held = open_session("--with", "idna", with_env=variables)
+
+    def listed():
+        found = json.loads(text(env_command("ls", "--json", CELLA_STATE_DIR=str(tmp_path))))
+        return [(each["name"], each["sessions"]) for each in found["environments"]], found["anonymous"]["count"]
+
+    for session in sessions:
+        assert session.value("import six; six.__version__") == "'1.16.0'"
+    assert held.value("import idna; idna.__name__") == "'idna'"
+    assert listed() == ([("named", 2)], 2)
+    assert text(env_command("gc", "--unused", "1ms", CELLA_STATE_DIR=str(tmp_path))).startswith("removed 1 environments")
+    assert listed() == ([("named", 2)], 1)
+    assert held.value("import idna.core; idna.core.__name__") == "'idna.core'"
+    assert text(env_command("rm", "named", CELLA_STATE_DIR=str(tmp_path))) == ""
+    assert sessions[0].value("import six, six.moves.urllib.parse; six.__name__") == "'six'", "what is used stays"
+    for session in (*sessions, held):
+        session.close()
+    assert text(env_command("gc", "--unused", "1ms", CELLA_STATE_DIR=str(tmp_path))).startswith("removed 2 environments")
+    assert list((tmp_path / "environments" / "ready").iterdir()) == []
+
+
+def test_upgraded_interpreter_gets_an_environment_of_its_own(run, env_command, with_index, environment, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("needs root to put another file in the place of an interpreter")
+    state = {"CELLA_STATE_DIR": str(tmp_path / "state")}
+    text(env_command("create", "kept", "--with", "six==1.16.0", "--python", PYTHON, **state))
+    interpreter = os.path.realpath(PYTHON)
+    upgraded = tmp_path / "python"
+    shutil.copy(interpreter, upgraded)
+    words = run.argv("--environment", "kept", "-c", SIX)
+    script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+    through = ["unshare", "-m", "sh", "-c", script, "sh", str(upgraded), interpreter]
+    offline = {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9"}
+    done = run_bounded([*through, *words], env={**environment, **with_index, **state, **offline}, timeout=TIME_BOUND)
+    assert text(done) == "six 1.16.0\n"
+    ready = tmp_path / "state" / "environments" / "ready"
+    assert len(list(ready.glob("*/manifest.json"))) == 2, "the old interpreter's and the new one's"
+    assert text(run("--environment", "kept", "-c", SIX, with_env={**with_index, **state, **offline})) == "six 1.16.0\n"
+
+
+def test_damaged_environment_is_not_what_others_get(run, with_index, tmp_path):
+    """A build that was killed after its directory was published, before the machine lost its power."""
+    variables = {**with_index, "CELLA_STATE_DIR": str(tmp_path)}
+    text(run("--with", "six", "-c", SIX, "--python", PYTHON, with_env=variables))
+    (manifest,) = (tmp_path / "environments" / "ready").glob("*/manifest.json")
+    manifest.write_text("{")
+    again = run("--with", "six", "-c", SIX, "--python", PYTHON, with_env=variables, timeout=TIME_BOUND * 4)
+    assert again.stdout.startswith(b"six 1."), again.describe()

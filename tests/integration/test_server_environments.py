@@ -168,6 +168,37 @@ def test_unused_automatic_environment_makes_room(bob):
     assert [each["name"] for each in environments(bob)] == ["named"]
 
 
+# Strings hash alike in forks of one interpreter alone.
+ZYGOTE = "hash('a zygote of its own')"
+
+
+def test_clients_share_an_environment_but_no_interpreter(cella, environment, server, ann, bob):
+    variables = {**environment, **index_variables(), "CELLA_STATE_DIR": str(server.state)}
+    words = [str(cella.binary), "env", "create", "shared", "--with", "six", "--preload", "six", "--python", PYTHON]
+    assert run_bounded([*words, "--replace"], env=variables).exit_code == 0
+    first, second = ann.open(environment="shared"), ann.open(environment="shared")
+    other = bob.open(environment="shared")
+    assert first.value("import six; six.__file__") == other.value("import six; six.__file__")
+    assert first.value(ZYGOTE) == second.value(ZYGOTE) != other.value(ZYGOTE)
+    preloaded = [client.open(preload=["json"]).value(ZYGOTE) for client in (ann, bob)]
+    assert preloaded[0] != preloaded[1]
+    plain = [client.open().value(ZYGOTE) for client in (ann, bob)]
+    assert plain[0] == plain[1], "without packages of a client's choice"
+    assert run_bounded([str(cella.binary), "env", "rm", "shared"], env=variables).exit_code == 0
+
+
+def test_interpreters_of_a_client_are_bounded_and_unused_ones_make_room(serve_shared):
+    client = serve_shared(config={**PERMITTED, "quota": {"interpreters": 2}}).client()
+    for module in ("json", "csv", "decimal"):
+        client.open(preload=[module]).delete()
+    held = [client.open(preload=[module]) for module in ("json", "csv")]
+    words = client.post("/v1/sessions", preload=["decimal"]).error(429)
+    assert "2 interpreters" in words["message"], words
+    assert client.open().value("1") == "1", "the default one is no client's"
+    held[0].delete()
+    assert wait_until(lambda: client.post("/v1/sessions", preload=["decimal"]).status == 201)
+
+
 def test_environment_of_the_operator_is_for_all_and_stays(cella, environment, server, ann, bob):
     variables = {**environment, **index_variables(), "CELLA_STATE_DIR": str(server.state)}
     made = run_bounded([str(cella.binary), "env", "create", "common", "--with", "six", "--python", PYTHON], env=variables)

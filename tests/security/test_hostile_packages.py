@@ -8,7 +8,7 @@ from support.needs import require
 from support.package_index import index_variables
 from support.wheels import make_wheel
 
-pytestmark = pytest.mark.needs("network-index")
+pytestmark = [pytest.mark.needs("network-index"), pytest.mark.as_user]
 
 
 @pytest.fixture(scope="module")

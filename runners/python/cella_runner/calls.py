@@ -300,3 +300,8 @@ def install_for_programs():
     """In a program of the session, which was told in a variable what there is."""
     wanted = os.environ.get("CELLA_SPACES", "").split(",")
     install([name for name in wanted if name in ("tools", "artifacts", "workflows")])
+    prefix = os.environ.get("CELLA_PACKAGES_FOR")
+    if prefix is not None:
+        from . import deps
+
+        deps.install_for_program(prefix)

@@ -5,6 +5,8 @@ What a call returns can also be awaited: `deps.add("rich")` and `await deps.add(
 
 import builtins
 import importlib
+import os
+import sys
 
 from . import calls, packages
 
@@ -113,6 +115,16 @@ def names(deps):
     return {"deps": deps, **{error.__name__: error for error in errors}}
 
 
-def install():
+def install_for_program(prefix):
+    """In a program on the host. `prefix`: of the virtual environment that the packages are for; empty: of none. Another
+    installation of Python has its own packages."""
+    if os.path.realpath(sys.prefix) != os.path.realpath(prefix or sys.base_prefix):
+        return
+    own_pip = packages.SHIMS + "/bin" not in os.environ.get("PATH", "").split(os.pathsep)
+    install(own_pip)
+    packages.use_published()
+
+
+def install(own_pip=False):
     vars(builtins).update(names(Deps()))
-    packages.watch()
+    packages.watch(own_pip)

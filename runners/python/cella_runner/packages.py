@@ -46,11 +46,19 @@ def publish(directory):
         pass  # the guest's own doing: its children find fewer packages
 
 
-def watch():
-    """Once, in a process whose children may change the packages."""
+def use_published():
+    """What another process of the guest, or the host, has published."""
+    link = link_path()
+    directory = _target(link) if link else None
+    if directory is not None:
+        use(directory)
+
+
+def watch(own_pip=False):
+    """Once, in a process whose children may change the packages. `own_pip`: the interpreter's pip stays the first."""
     if _Finder not in sys.meta_path:
         sys.meta_path.append(_Finder)
-    if SHIMS not in sys.path:
+    if SHIMS not in sys.path and not own_pip:
         sys.path.insert(_first_site(), SHIMS)
 
 

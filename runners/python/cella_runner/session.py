@@ -196,9 +196,11 @@ class Session:
         self.streams.begin(frame.get("stdin"), bool(frame.get("input")))
         self.displays.begin()
         self.order.begin(frame.get("mark"))
-        if not self.interrupts.rehearsing and frame.get("packages") != packages.current:
+        if not self.interrupts.rehearsing:
+            # Always: after a reset the link may still lead to what was removed since.
             packages.publish(frame.get("packages"))
-            packages.use(frame.get("packages"))
+            if frame.get("packages") != packages.current:
+                packages.use(frame.get("packages"))
         self.namespace.pop("__warningregistry__", None)  # cells share line numbers: each may warn anew
         self.sources.add(name, code)
         outcome = "ok", 0, None

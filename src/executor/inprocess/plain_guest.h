@@ -15,7 +15,7 @@ namespace cella::executor {
 // kInvalid: the code is not Python, the only language of this executor.
 Status CheckIsPython(const language::LanguageTable& table, const std::string& asked);
 
-class PlainGuest : public LocalGuest, public run::Assistant, public run::Resettable, public run::Packages {
+class PlainGuest : public LocalGuest, public run::Assistant, public run::Resettable {
  public:
   // `only`: for this one program; null: for a session, whose interpreter is started.
   static async::Task<Result<std::unique_ptr<run::Guest>>> Open(confine::LaunchContext& context, const LocalHost& host,

@@ -4,7 +4,9 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "executor/local/host_variables.h"
@@ -86,6 +88,43 @@ async::Task<Status> LocalGuest::Prepare(const run::BlockTurn&) {
 
 async::Task<Result<language::Plan>> LocalGuest::PlanFor(const run::BlockTurn& turn) {
   return confine::MakePlan(context_, spec_.policy, turn, language::Destination::kHost, programs_, cwd_);
+}
+
+bool LocalGuest::MayAddPackages() const {
+  const bool listed = std::ranges::find(spec_.spaces, run::kPackagesSpace) != spec_.spaces.end();
+  return listed && !context_.layers.empty();
+}
+
+async::Task<Result<std::string>> LocalGuest::Use(std::string directory) {
+  const std::string link = PackagesLink();
+  if (directory.empty()) {
+    if (unlink(link.c_str()) < 0 && errno != ENOENT) co_return SysErr(errno, "remove '{}'", link);
+    co_return std::string();
+  }
+  std::string packages = fmt::format("{}/{}", context_.layers, directory);
+  const std::string next = link + ".next";
+  (void)unlink(next.c_str());
+  if (symlink(packages.c_str(), next.c_str()) < 0 || rename(next.c_str(), link.c_str()) < 0) {
+    co_return SysErr(errno, "create '{}'", link);
+  }
+  co_return packages;
+}
+
+// Every Python program finds the name `deps` and the packages by runners/names. Commands find ours of `pip`, unless the
+// interpreter is that of the caller's virtual environment, which has its own.
+void LocalGuest::AddToVariables(confine::EnvVars* variables) const {
+  // To look for packages takes a program some milliseconds: only where there may be some.
+  if (!MayAddPackages() || (!spec_.runtime_deps && spec_.deps.empty())) return;
+  const bool own_pip = !spec_.policy.venv.empty() && spec_.environment.empty();
+  std::string path = PackagesLink() + "/bin";
+  if (!own_pip) path = fmt::format("{}/shims/bin:{}", context_.runners, path);
+  variables->Set("PATH", path + ":" + *variables->Find("PATH"));
+  std::string modules = context_.runners + "/names";
+  if (const std::string* rest = variables->Find("PYTHONPATH"); rest != nullptr && !rest->empty())
+    modules += ":" + *rest;
+  variables->Set("PYTHONPATH", modules);
+  // The installation of Python that the packages are for; empty: one that is no virtual environment.
+  variables->Set("CELLA_PACKAGES_FOR", spec_.policy.venv);
 }
 
 confine::EnvVars LocalGuest::Variables(const language::Plan& plan) const {

@@ -8,7 +8,7 @@
 
 namespace cella::executor {
 
-class LocalGuest : public confine::ProgramGuest, public run::CallSocket {
+class LocalGuest : public confine::ProgramGuest, public run::CallSocket, public run::Packages {
  public:
   // Without a workdir of the policy's, `scratch` is the workspace. `host` outlives the guest.
   static async::Task<Result<std::unique_ptr<run::Guest>>> Open(confine::LaunchContext& context, const LocalHost& host,
@@ -16,6 +16,10 @@ class LocalGuest : public confine::ProgramGuest, public run::CallSocket {
 
   run::CallSocket* call_socket() override { return this; }
   async::Task<Result<UniqueFd>> Listen() override;
+
+  run::Packages* packages() override { return MayAddPackages() ? this : nullptr; }
+  // Programs read the packages where they are on the host.
+  async::Task<Result<std::string>> Use(std::string directory) override;
 
  protected:
   LocalGuest(confine::LaunchContext& context, const LocalHost& host, LocalScratch scratch, run::GuestSpec spec)
@@ -29,9 +33,13 @@ class LocalGuest : public confine::ProgramGuest, public run::CallSocket {
   async::Task<Status> Prepare(const run::BlockTurn& turn) override;
   async::Task<Result<language::Plan>> PlanFor(const run::BlockTurn& turn) override;
   confine::EnvVars Variables(const language::Plan& plan) const override;
+  void AddToVariables(confine::EnvVars* variables) const override;
 
  private:
   Status OpenDirectories();
+  bool MayAddPackages() const;
+  // Leads to the packages of the session; runners/python/cella_runner/packages.py changes it too.
+  std::string PackagesLink() const { return scratch_.path() + "/.cella-packages"; }
 
   const LocalHost& host_;
   LocalScratch scratch_;

@@ -21,8 +21,9 @@ SandboxExecutor::SandboxExecutor(confine::LaunchContext context, PoolLimits pool
     : context_(std::move(context)),
       planning_(context_.loop, 1),
       starting_(context_.loop, std::max(1u, std::thread::hardware_concurrency())),
-      forks_programs_(pool.forks_programs),
-      pool_(context_, starting_, pool) {
+      limits_(pool),
+      pool_(context_, starting_, pool),
+      tasks_(context_.loop) {
   context_.starting = &starting_;
   context_.guest_directories->Add(context_.host.guest_writable);
 }
@@ -41,13 +42,18 @@ async::Task<Result<std::shared_ptr<WarmEnvironment>>> SandboxExecutor::WarmUp(co
   const std::vector<confine::MountPoint> points = confine::MountPointsOf(spec.policy);
   const std::string key = PlanKey(spec, points);
   auto found = environments_.find(key);
+  bool prepared = false;
   if (found != environments_.end()) {
     const std::shared_ptr<WarmEnvironment> warm = found->second.environment;
+    found->second.in_use = async::Clock::now();
     const bool is_good = warm->alive() && !warm->plan().Stale() && co_await warm->MayLoad();
-    if (!is_good) {
-      environments_.erase(key);
-    } else if (is_shareable(warm->plan())) {
-      environments_[key].used = ++asked_;
+    found = environments_.find(key);
+    const bool still = found != environments_.end() && found->second.environment == warm;
+    if (still && !is_good) {
+      prepared = found->second.prepared;
+      environments_.erase(found);
+    } else if (still && is_shareable(warm->plan())) {
+      found->second.used = ++asked_;
       co_return warm;
     }
   }
@@ -58,25 +64,80 @@ async::Task<Result<std::shared_ptr<WarmEnvironment>>> SandboxExecutor::WarmUp(co
   auto visible = co_await confine::CheckHostShares(context_, confine::SharesOf(Policy{}, plan.visible));
   if (!visible) co_return std::unexpected(std::move(visible.error()));
   const bool shareable = is_shareable(plan) && !environments_.contains(key);
+  if (shareable) CO_TRY_VOID(MakeRoomFor(spec.tenant));
   auto mounts = importable(plan);
   auto warm = co_await WarmEnvironment::Start(context_, std::move(plan), points, std::move(mounts), spec.preload);
   if (warm && shareable) {
     MakeRoom();
-    environments_[key] = {*warm, ++asked_};
+    environments_[key] = {*warm, spec.tenant.client, prepared, ++asked_, async::Clock::now()};
+    // An executor that makes nothing ahead need not be closed, so that no task may be on.
+    const bool tends = limits_.jails + limits_.parked > 0;
+    if (tends && !std::exchange(tending_, true)) tasks_.Add(KeepEndingUnused());
   }
   co_return warm;
 }
 
-// Of the idle ones, the least recently used go.
+bool SandboxExecutor::IsIdle(const Kept& kept) const {
+  return kept.environment.use_count() <= 1 + pool_.UsesOf(kept.environment.get());
+}
+
+// Of the idle ones, of this client if it is given. end(): all are in use.
+SandboxExecutor::Environments::iterator SandboxExecutor::LongestUnused(const std::string* client) {
+  auto oldest = environments_.end();
+  for (auto entry = environments_.begin(); entry != environments_.end(); ++entry) {
+    if (client != nullptr && entry->second.client != *client) continue;
+    if (!IsIdle(entry->second)) continue;
+    if (oldest == environments_.end() || entry->second.used < oldest->second.used) oldest = entry;
+  }
+  return oldest;
+}
+
+void SandboxExecutor::End(Environments::iterator entry) {
+  pool_.Forget(entry->second.environment.get());
+  environments_.erase(entry);
+}
+
 void SandboxExecutor::MakeRoom() {
   while (environments_.size() >= kMaxIdleEnvironments) {
-    auto oldest = environments_.end();
-    for (auto entry = environments_.begin(); entry != environments_.end(); ++entry) {
-      if (entry->second.environment.use_count() > 1) continue;
-      if (oldest == environments_.end() || entry->second.used < oldest->second.used) oldest = entry;
-    }
+    auto oldest = LongestUnused(nullptr);
     if (oldest == environments_.end()) return;
-    environments_.erase(oldest);
+    End(oldest);
+  }
+}
+
+Status SandboxExecutor::MakeRoomFor(const run::Tenant& tenant) {
+  if (tenant.client.empty() || !tenant.interpreters) return {};
+  const auto is_theirs = [&](const auto& entry) { return entry.second.client == tenant.client; };
+  while (static_cast<uint64_t>(std::ranges::count_if(environments_, is_theirs)) >= *tenant.interpreters) {
+    auto oldest = LongestUnused(&tenant.client);
+    if (oldest == environments_.end()) {
+      return Err(ErrorCode::kExhausted,
+                 "your sessions use {} interpreters with packages or preloaded modules of your choice, and no more are "
+                 "yours: use fewer environments, or end the sessions of one",
+                 *tenant.interpreters);
+    }
+    End(oldest);
+  }
+  return {};
+}
+
+void SandboxExecutor::EndUnused() {
+  const async::TimePoint now = async::Clock::now();
+  for (auto entry = environments_.begin(); entry != environments_.end();) {
+    const auto next = std::next(entry);
+    Kept& kept = entry->second;
+    if (!IsIdle(kept)) kept.in_use = now;
+    if (!kept.prepared && kept.in_use + limits_.idle <= now) End(entry);
+    entry = next;
+  }
+}
+
+async::Task<void> SandboxExecutor::KeepEndingUnused() {
+  constexpr int kLooks = 4;  // while one is idle
+  while (true) {
+    const bool slept = co_await async::SleepUntil(async::Clock::now() + limits_.idle / kLooks);
+    if (!slept) co_return;
+    EndUnused();
   }
 }
 
@@ -84,7 +145,7 @@ async::Task<Result<std::unique_ptr<run::Guest>>> SandboxExecutor::Open(run::Gues
                                                                        run::StopToken) {
   CO_TRY_VOID(co_await confine::NoteGuestDirectories(context_, spec.policy));
   if (only == nullptr || only->as != RunAs::kProgram) co_return co_await OpenGuest(std::move(spec), only, nullptr);
-  if (!forks_programs_) co_return co_await OpenProgramGuest(context_, std::move(spec), *only);
+  if (!limits_.forks_programs) co_return co_await OpenProgramGuest(context_, std::move(spec), *only);
   if (only->blocks.size() != 1) co_return Err(ErrorCode::kInvalid, "one program is one block: use a session");
   const Block& block = only->blocks.front();
   auto language =
@@ -150,6 +211,7 @@ async::Task<Status> SandboxExecutor::Prepare(const run::GuestSpec& spec) {
   if (!(*warm)->forks()) co_return Status{};
   auto zygote = co_await (*warm)->WarmUp();
   if (!zygote) co_return std::unexpected(std::move(zygote.error()));
+  for (auto& [key, kept] : environments_) kept.prepared = kept.prepared || kept.environment == *warm;
   co_return Status{};
 }
 
@@ -159,6 +221,10 @@ run::Readiness SandboxExecutor::readiness() const {
   return readiness;
 }
 
-async::Task<void> SandboxExecutor::Close() { return pool_.Close(); }
+async::Task<void> SandboxExecutor::Close() {
+  tasks_.Cancel();
+  co_await tasks_.Join();
+  co_await pool_.Close();
+}
 
 }  // namespace cella::executor

@@ -251,6 +251,7 @@ std::string PlanKey(const run::GuestSpec& spec, const std::vector<confine::Mount
     text += part;
     text += '\0';
   };
+  add(spec.tenant.client);
   // Where they are, not what they hold: a jail comes with its own.
   for (const confine::MountPoint& point : points) {
     add(point.target);
@@ -262,6 +263,8 @@ std::string PlanKey(const run::GuestSpec& spec, const std::vector<confine::Mount
 
 std::string PoolKey(const run::GuestSpec& spec) {
   std::string text = KeyOf(spec, [](policy::Scope scope) { return scope != policy::Scope::kOutside; });
+  text += spec.tenant.client;
+  text += '\0';
   for (const std::string& space : spec.spaces) {
     text += space;
     text += '\0';

@@ -40,6 +40,18 @@ TEST(PoolKeyTest, TellsSessionsWithOtherCallsApart) {
   EXPECT_NE(PoolKey(spec), PoolKey({}));
 }
 
+TEST(PlanKeyTest, ClientsWithPackagesOfTheirChoiceShareNothing) {
+  run::GuestSpec ann, bob;
+  ann.tenant.client = "ann";
+  bob.tenant.client = "bob";
+  EXPECT_NE(PlanKey(ann, {}), PlanKey(bob, {}));
+  EXPECT_NE(PlanKey(ann, {}), PlanKey({}, {}));
+  EXPECT_NE(PoolKey(ann), PoolKey(bob));
+  ann.tenant.interpreters = 3;
+  bob.tenant.client = "ann";
+  EXPECT_EQ(PlanKey(ann, {}), PlanKey(bob, {}));
+}
+
 TEST(PlanKeyTest, ChangesWithWhatThePlanIsMadeOf) {
   const std::set<std::string_view> of_the_plan{"python",
                                                "venv",

@@ -123,6 +123,25 @@ async::Task<void> SessionPool::Empty(Kind kind) {
   for (auto& jail : kind.jails) co_await jail->End();
 }
 
+long SessionPool::UsesOf(const WarmEnvironment* warm) const {
+  long uses = 0;
+  for (const auto& [key, kind] : kinds_) {
+    if (kind.recipe.warm.get() == warm) uses += 1 + static_cast<long>(kind.parked.size());
+  }
+  return uses;
+}
+
+void SessionPool::Forget(const WarmEnvironment* warm) {
+  for (auto kind = kinds_.begin(); kind != kinds_.end();) {
+    if (kind->second.recipe.warm.get() != warm) {
+      ++kind;
+      continue;
+    }
+    tasks_.Add(Empty(std::move(kind->second)));
+    kind = kinds_.erase(kind);
+  }
+}
+
 run::Readiness SessionPool::readiness() const {
   run::Readiness readiness;
   for (const auto& [key, kind] : kinds_) {

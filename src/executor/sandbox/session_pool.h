@@ -36,6 +36,11 @@ class SessionPool {
   std::unique_ptr<SandboxGuest> TakeParked(const std::string& key, const Recipe& recipe);
   std::unique_ptr<confine::EmptyJail> TakeEmptyJail(const std::string& key, const WarmEnvironment* warm);
 
+  // How often this pool holds the environment.
+  long UsesOf(const WarmEnvironment* warm) const;
+  // Ends what was made of it.
+  void Forget(const WarmEnvironment* warm);
+
   run::Readiness readiness() const;
   async::Task<void> Close();
 

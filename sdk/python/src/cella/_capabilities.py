@@ -11,7 +11,7 @@ _CELLS = ("completion", "display", "errors", "input", "interrupt", "reset", "sta
 # Before a session is open.
 _BEFORE: dict[str, tuple[str, ...]] = {
     "sandbox": (*_CELLS, "calls", "checkpoints", "deps", "files", "jail"),
-    "local": ("calls", "files"),
+    "local": ("calls", "deps", "files"),
     "subprocess": (*_CELLS, "calls", "deps", "files"),
     "container": (*_CELLS, "calls"),
     "inprocess": (*_CELLS, "calls", "deps"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Optional, Union
 
-from cella.config import Duration, Executor, Mount, Size, _Config, _requirements, _settle
+from cella.config import Duration, Executor, Mount, Size, _Config, _settle
 
 _MOST_CORES = 4096
 
@@ -80,8 +80,6 @@ class ContainerConfig(_Config):
 
     def policy(self, local: bool) -> dict[str, Any]:
         document = super().policy(local)
-        if (file := document.pop("deps_file", None)) is not None:
-            document["deps"] = [*document.get("deps", []), *_requirements(file)]
         if self.user is not None:
             document["container"]["user"] = str(self.user)
         document["network"] = "none" if self.network_disabled else "bridge"

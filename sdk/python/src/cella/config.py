@@ -150,6 +150,8 @@ class _Config:
             group[word] = list(value) if isinstance(value, tuple) else value
         if local and os.path.isabs(document.get("python", "")):
             document.update(self._named(document.pop("python")))
+        if (file := document.pop("deps_file", None)) is not None:
+            document["deps"] = [*document.get("deps", []), *_requirements(file)]
         return document
 
     @staticmethod
@@ -202,8 +204,6 @@ class SandboxConfig(_Config):
     def policy(self, local: bool) -> dict[str, Any]:
         document = super().policy(local)
         document["network"] = "none" if self.network_disabled else "host"
-        if (file := document.pop("deps_file", None)) is not None:
-            document["deps"] = [*document.get("deps", []), *_requirements(file)]
         return document
 
 
@@ -217,6 +217,9 @@ class LocalConfig(_Config):
     python_version: Optional[str] = None
     venv_dir: Optional[str] = None
     environment: Union[str, Environment, None] = None  # the name of one, or what it is made from
+    deps: tuple[str, ...] = ()  # packages that session.deps.sync() installs
+    deps_file: Optional[str] = None  # a requirements.txt with more of them
+    allow_runtime_deps: Optional[bool] = None  # whether the session may add and remove packages
     memory_limit: Optional[Size] = None
     cpu_quota: Optional[float] = None
     cpu_time_limit: Optional[Duration] = None
@@ -275,12 +278,6 @@ class SubprocessConfig(_Config):
 
     def __post_init__(self) -> None:
         _settle(self)
-
-    def policy(self, local: bool) -> dict[str, Any]:
-        document = super().policy(local)
-        if (file := document.pop("deps_file", None)) is not None:
-            document["deps"] = [*document.get("deps", []), *_requirements(file)]
-        return document
 
     @staticmethod
     def _named(python: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import pathlib
 import venv
 
 import pytest
+from autogen_core.code_executor import FunctionWithRequirements, FunctionWithRequirementsStr
 from lab import OURS, Lab, execute
 
 pytestmark = pytest.mark.needs("network-index")
@@ -65,6 +66,35 @@ print(matplotlib.__name__)
             assert (work_dir / "plot.png").read_bytes().startswith(b"\x89PNG")
 
     asyncio.run(calls())
+
+
+def _functions(*packages: str) -> list[FunctionWithRequirementsStr]:
+    text = "def speak() -> str:\n    return cowsay.__name__"
+    return [FunctionWithRequirements.from_str(text, python_packages=list(packages), global_imports=["cowsay"])]
+
+
+def test_packages_of_functions_are_those_of_all_calls_of_the_executor(sandbox: Lab) -> None:
+    speak = "from functions import speak\nprint(speak())"
+    hear = "import socket\ntry:\n    socket.create_connection(('1.1.1.1', 53), 1)\nexcept OSError:\n    print('none')"
+
+    async def calls() -> None:
+        async with sandbox.make(functions=_functions("cowsay>=5"), timeout=60) as executor, sandbox.make() as other:
+            assert (await execute(executor, ("python", speak))).output == "cowsay\n"
+            assert (await execute(executor, ("python", hear))).output == "none\n"
+            assert (await execute(other, ("python", FIND))).output == "False\n"
+            assert (await execute(executor, ("sh", "pip install -q six"), ("python", "import six"))).exit_code == 0
+            await executor.restart()
+            assert (await execute(executor, ("python", speak))).output == "cowsay\n"
+            assert (await execute(executor, ("python", "import six"))).exit_code == 1
+            await executor.stop()
+            assert (await execute(executor, ("python", speak))).output == "cowsay\n"
+
+    asyncio.run(calls())
+
+
+def test_package_of_functions_that_the_index_lacks_is_an_error(sandbox: Lab) -> None:
+    with pytest.raises(ValueError, match=r"Pip install failed.*cella-no-such-package-8f3a"):
+        sandbox.python("print(1)", functions=_functions("cella-no-such-package-8f3a"), timeout=60)
 
 
 def test_pip_block_that_fails_is_the_result(sandbox: Lab) -> None:

@@ -30,6 +30,7 @@ _NO_LIMITS = LocalConfig(
     cpu_time_limit="365d",
     output_limit="64m",
     best_effort=True,
+    allow_runtime_deps=False,  # its pip is the environment's own, as with AutoGen
 )
 
 

@@ -17,7 +17,7 @@ from typing import Any, Optional
 from cella._async.client import Client
 from cella._async.clients import shared_client
 from cella._private_server import private_server
-from cella.errors import CellaError
+from cella.errors import CellaError, DepsError
 from cella.result import Result
 
 from ._cancellation import Cancelled
@@ -138,6 +138,24 @@ class Place:
         except CellaError:  # of the parent process; ended by its idle time
             return False
 
+    async def add_packages(self, packages: Sequence[str], timeout: float, cancelled: Cancelled) -> None:
+        """ValueError, in AutoGen's words: they cannot be installed."""
+        adding = asyncio.ensure_future(self._client.add_deps(self._session, list(packages)))
+        stop = asyncio.ensure_future(cancelled.wait())
+        try:
+            await asyncio.wait({adding, stop}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if adding.done():
+                adding.result()
+                return
+            self.is_spoilt = True
+            raise ValueError("Pip install was cancelled" if stop.done() else "Pip install timed out")
+        except DepsError as error:
+            raise ValueError(f"Pip install failed. {error}") from None
+        finally:
+            for task in (adding, stop):
+                task.cancel()
+            await asyncio.gather(adding, stop, return_exceptions=True)
+
     async def list_packages(self) -> bool:
         """Whether they are others than before."""
         before = self.packages
@@ -163,7 +181,8 @@ class Places:
 
     def __init__(self) -> None:
         self._kept: Place | None = None
-        self._packages: list[str] = []  # that code of earlier calls has added
+        self._packages: list[str] = []  # that the session of a later call needs
+        self._required: list[str] = []  # of these, what the user's functions need
         self._lock = threading.Lock()
 
     @contextlib.asynccontextmanager
@@ -186,8 +205,19 @@ class Places:
         if left_over is not None:
             await left_over.close()
 
+    async def require(
+        self, packages: Sequence[str], policy: Mapping[str, Any], timeout: float, cancelled: Cancelled
+    ) -> None:
+        """Installs what every place has from now on."""
+        async with self.one(policy) as place:
+            await place.add_packages(packages, timeout, cancelled)
+        self._required = list(packages)
+
+    def forget_required(self) -> None:
+        self._required, self._packages = [], []
+
     async def close(self) -> None:
-        place, self._packages = self._exchange(None), []
+        place, self._packages = self._exchange(None), list(self._required)
         if place is not None:
             await place.close()
 

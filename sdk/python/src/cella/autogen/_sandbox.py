@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -26,6 +27,8 @@ from ._temporary import TemporaryDirectory
 _WORKSPACE = "/workspace"
 _PACKAGES = "/packages"
 _OUTPUT_LIMIT = "64m"
+# "pandas[excel]>=2; python_version > '3.9'", and neither a path nor a URL.
+_OF_THE_INDEX = re.compile(r"[A-Za-z0-9][\w.-]*\s*(\[[^\]]*\])?\s*([(<>=!~;][^@/]*)?$")
 
 
 class SandboxCommandLineCodeExecutorConfig(BaseModel):
@@ -115,7 +118,8 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
         if self._packages is not None:
             self._packages.remove()
             self._packages = None
-            self._functions_are_ready = False
+        self._places.forget_required()
+        self._functions_are_ready = not self._functions
 
     def _policy(self, root: Path) -> dict[str, Any]:
         mounts, env = self._mounts(), dict(self._options.env)
@@ -171,13 +175,21 @@ class SandboxCommandLineCodeExecutor(CommandLineExecutor, Component[SandboxComma
         return _WORKSPACE if relative is None else f"{_WORKSPACE}/{relative}"
 
     async def _install(self, packages: Sequence[str], root: Path, call: _Call) -> None:
-        """Into a directory of this executor: the interpreter's own is read-only for guests. The packages were named by
-        the author of the functions, not by the code, so that pip has the network; it runs in a jail all the same, since
-        packages may run code when they are installed."""
-        # Where all of them are there already, pip needs neither the network nor a place.
+        """For this executor: the interpreter's own directory is read-only for guests. Packages of the index are added
+        to its sessions. Paths and URLs, which the author of the functions chose, need pip with the network; it runs
+        in a jail all the same, since packages may run code when they are installed."""
+        # Where all of them are there already, neither the network nor a place is needed.
         known = await self._pip(["install", "--dry-run", "--no-index", *packages], root, self._policy(root), call)
         if known.ok and "Would install" not in known.stdout:
             return
+        named = [each for each in packages if _OF_THE_INDEX.match(each)]
+        others = [each for each in packages if each not in named]
+        if others:
+            await self._install_paths(others, root, call)
+        if named:
+            await self._places.require(named, self._policy(root), self._timeout, call.cancelled)
+
+    async def _install_paths(self, packages: Sequence[str], root: Path, call: _Call) -> None:
         target = TemporaryDirectory("cella-packages-")
         try:
             # Where the jail's user is not the caller (who is root), a read-only mount is seen as by any other user.
