@@ -11,6 +11,7 @@
 #include "server/json_input.h"
 #include "server/operations.h"
 #include "storage/json.h"
+#include "storage/names.h"
 #include "storage/service.h"
 #include "storage/spaces.h"
 
@@ -28,8 +29,12 @@ constexpr std::string_view kText = "text/plain; charset=utf-8";
 constexpr std::string_view kJson = "application/json";
 
 // With a code that names the subject: "artifact_not_found", "workflow_failed".
-ApiError Failed(const Error& error, std::string_view subject) {
+ApiError Failed(const Hub& hub, const Call& call, const Error& error, std::string_view subject) {
   ApiError failed = ToApiError(error);
+  auto session = hub.sessions.Find(call.parameters[0], call.client);
+  if (session && (*session)->storage()) {
+    failed.message = storage::WithoutPath(std::move(failed.message), (*session)->storage()->storage->path());
+  }
   failed.code = fmt::format("{}_{}", subject, error.code == ErrorCode::kNotFound ? "not_found" : "failed");
   // A full storage is not full for a moment only.
   if (error.code == ErrorCode::kExhausted) failed.status = 413;
@@ -71,14 +76,14 @@ async::Task<void> AnswerFrom(Hub& hub, Call& call, int status, std::string_view 
     return ToText(json);
   };
   auto answer = co_await hub.storages.pool().Run(text);
-  if (!answer) co_return co_await Refuse(call.exchange, Failed(answer.error(), subject));
+  if (!answer) co_return co_await Refuse(call.exchange, Failed(hub, call, answer.error(), subject));
   (void)co_await call.exchange.SendJson(status, *answer);
 }
 
-async::Task<void> RemoveOr404(Call& call, std::string_view subject, const Result<bool>& removed) {
+async::Task<void> RemoveOr404(Hub& hub, Call& call, std::string_view subject, const Result<bool>& removed) {
   const Error none{ErrorCode::kNotFound, "there is none of that name", 0};
-  if (!removed) co_return co_await Refuse(call.exchange, Failed(removed.error(), subject));
-  if (!*removed) co_return co_await Refuse(call.exchange, Failed(none, subject));
+  if (!removed) co_return co_await Refuse(call.exchange, Failed(hub, call, removed.error(), subject));
+  if (!*removed) co_return co_await Refuse(call.exchange, Failed(hub, call, none, subject));
   (void)co_await call.exchange.Send(204, {}, "");
 }
 
@@ -121,7 +126,7 @@ async::Task<void> ShowPath(Hub& hub, Call& call, std::shared_ptr<FileStorage> st
     co_return co_await Refuse(call.exchange, std::move(none.error()));
   }
   auto workspace = theirs->Duplicate();
-  if (!workspace) co_return co_await Refuse(call.exchange, Failed(workspace.error(), kArtifact));
+  if (!workspace) co_return co_await Refuse(call.exchange, Failed(hub, call, workspace.error(), kArtifact));
   auto copy = [&]() -> Result<Json> {
     TRY(std::string file, storage::CopyIntoWorkspace(*storage, *workspace, name));
     return Json{{"file", std::move(file)}};
@@ -137,7 +142,7 @@ async::Task<void> LoadArtifact(Hub& hub, Call& call) {
   if (Parameter(call, "info") == "true") co_return co_await ShowArtifact(hub, call, *storage, name);
   auto load = [&] { return (*storage)->Load(name); };
   auto loaded = co_await hub.storages.pool().Run(load);
-  if (!loaded) co_return co_await Refuse(call.exchange, Failed(loaded.error(), kArtifact));
+  if (!loaded) co_return co_await Refuse(call.exchange, Failed(hub, call, loaded.error(), kArtifact));
   using storage::Kind;
   const Kind kind = loaded->info.kind;
   const std::string length = std::to_string(loaded->info.size);
@@ -197,7 +202,7 @@ async::Task<void> SaveArtifact(Hub& hub, Call& call) {
   const std::string name = NameOf(call);
   auto begin = [&] { return (*storage)->BeginSave(name); };
   auto upload = co_await hub.storages.pool().Run(begin);
-  if (!upload) co_return co_await Refuse(call.exchange, Failed(upload.error(), kArtifact));
+  if (!upload) co_return co_await Refuse(call.exchange, Failed(hub, call, upload.error(), kArtifact));
   for (;;) {
     auto part = co_await call.exchange.ReadSome();
     if (!part) co_return;
@@ -205,7 +210,7 @@ async::Task<void> SaveArtifact(Hub& hub, Call& call) {
     const std::string_view bytes = *part;
     auto write = [&] { return upload->Write(bytes); };
     auto written = co_await hub.storages.pool().Run(write);
-    if (!written) co_return co_await Refuse(call.exchange, Failed(written.error(), kArtifact));
+    if (!written) co_return co_await Refuse(call.exchange, Failed(hub, call, written.error(), kArtifact));
   }
   auto commit = [&]() -> Result<Json> {
     TRY(const auto artifact, upload->Commit(*details));
@@ -220,7 +225,7 @@ async::Task<void> DeleteArtifact(Hub& hub, Call& call) {
   const std::string name = NameOf(call);
   auto remove = [&] { return (*storage)->Delete(name); };
   auto removed = co_await hub.storages.pool().Run(remove);
-  co_await RemoveOr404(call, kArtifact, removed);
+  co_await RemoveOr404(hub, call, kArtifact, removed);
 }
 
 async::Task<void> ListWorkflows(Hub& hub, Call& call) {
@@ -276,7 +281,7 @@ async::Task<void> DeleteWorkflow(Hub& hub, Call& call) {
   const std::string name(call.parameters[1]);
   auto remove = [&] { return (*storage)->DeleteWorkflow(name); };
   auto removed = co_await hub.storages.pool().Run(remove);
-  co_await RemoveOr404(call, kWorkflow, removed);
+  co_await RemoveOr404(hub, call, kWorkflow, removed);
 }
 
 }  // namespace

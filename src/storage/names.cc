@@ -75,4 +75,12 @@ Status CheckWorkflowName(std::string_view name) {
   return {};
 }
 
+std::string WithoutPath(std::string message, const std::string& directory) {
+  for (size_t at = 0; (at = message.find(directory, at)) != std::string::npos;) {
+    const bool is_above = at + directory.size() < message.size() && message[at + directory.size()] == '/';
+    message.replace(at, directory.size() + (is_above ? 1 : 0), is_above ? "" : ".");
+  }
+  return message;
+}
+
 }  // namespace cella::storage

@@ -20,6 +20,9 @@ Status CheckWorkflowName(std::string_view name);
 // What a client wrote, short enough for a message.
 std::string Shown(std::string_view text);
 
+// Guests and clients do not see where on the host a storage is: names in the message become relative to `directory`.
+std::string WithoutPath(std::string message, const std::string& directory);
+
 bool IsUtf8(std::string_view text);
 
 }  // namespace cella::storage

@@ -291,6 +291,7 @@ async::Task<run::HostReply> ServeOnPool(std::shared_ptr<SessionStorage> session,
   };
   auto answer = co_await session->service.pool().Run(run);
   if (!answer) {
+    answer.error().message = WithoutPath(std::move(answer.error().message), session->storage->path());
     co_return Failed(call, answer.error(), answer.error().code == ErrorCode::kNotFound ? not_found : type);
   }
   run::HostReply reply;

@@ -81,6 +81,12 @@ TEST(NamesTest, RefusesBadNamesOfWorkflows) {
   EXPECT_TRUE(CheckWorkflowName("fetch_orders2"));
 }
 
+TEST(NamesTest, MessagesDoNotHaveThePathOfTheStorage) {
+  EXPECT_EQ(WithoutPath("'/s/a/.cella/index.db' is full", "/s/a"), "'.cella/index.db' is full");
+  EXPECT_EQ(WithoutPath("write in the storage '/s/a': '/s/a/x'", "/s/a"), "write in the storage '.': 'x'");
+  EXPECT_EQ(WithoutPath("'x' is full", "/s/a"), "'x' is full");
+}
+
 TEST_F(StorageTest, ArtifactsAreFilesWithTheirDetails) {
   auto storage = Open();
   const FileStorage::Details details{

@@ -53,6 +53,9 @@ def _cella_calls(directory, spaces):
         calls.install(spaces)
     finally:
         sys.path.remove(directory)
+    events = get_ipython().events
+    events.register("pre_execute", calls.begin_run)
+    events.register("post_execute", calls.end_run)
 _cella_calls({}, {})
 del _cella_calls
 )";
