@@ -89,15 +89,16 @@ def test_commands_do_not_wait_for_a_pipe_that_a_guest_left(cella, environment, p
     flags = ["--workdir", str(project), "--python", PYTHON, "-c", PLANT, "--", place]
     planted = run_bounded([str(cella.binary), "run", *flags], env=environment)
     assert planted.exit_code == 0 and waits_for_ever(project / place), planted.describe()
-    # Where Jupyter looks without any option.
+    # The guest's own Python waits for a path file; its time-out ends that. Jupyter looks below HOME without any option.
     home = pathlib.Path(environment["HOME"])
     kernels = home / ".local/share/jupyter/kernels/planted"
     kernels.mkdir(parents=True, exist_ok=True)
     os.mkfifo(kernels / "kernel.json")
     try:
-        for words in (["doctor"], ["kernels"], ["kernels", "--venv", "venv"], ["run", "--venv", "venv", "-c", "1"],
+        for words in (["doctor"], ["kernels"], ["kernels", "--venv", "venv"], ["run", "--venv", "venv", "--timeout", "5s", "-c", "1"],
                       ["run", "--executor", "subprocess", "--kernel", "planted", "-c", "1"],
-                      ["run", "--executor", "subprocess", "--jail", "--kernel", "planted", "--venv", "venv", "-c", "1"]):
+                      ["run", "--executor", "subprocess", "--jail", "--kernel", "planted", "--venv", "venv", "-c", "1",
+                       "--timeout", "5s"]):
             run_bounded([str(cella.binary), *words], env=environment, cwd=project, timeout=BOUND)
     finally:
         (kernels / "kernel.json").unlink()
