@@ -227,7 +227,7 @@ TEST(PolicyKeysTest, KeysTellWhatAnExecutorTakes) {
   for (const ExecutorKind plain : {ExecutorKind::kLocal, ExecutorKind::kSubprocess, ExecutorKind::kInProcess}) {
     SessionSpec one;
     one.executor = plain;
-    EXPECT_TRUE(TakesPackages(one)) << NameOf(plain);
+    EXPECT_TRUE(TakesPackages(one)) << RowOf(plain).name;
   }
 }
 

@@ -70,7 +70,7 @@ async::Task<Answer<EnvironmentLease>> Use(Hub& hub, installer::EnvironmentReques
 
 // Python that decides on its packages itself, where the client may install some, and the policy names no others.
 bool ReadsScriptBlocks(const Hub& hub, const SessionSpec& spec) {
-  const bool on_host = spec.executor == ExecutorKind::kSandbox || spec.executor == ExecutorKind::kLocal;
+  const bool on_host = policy::Takes(spec.executor, "environment");
   return on_host && spec.runtime_deps && (hub.config.allow.runtime_deps || hub.config.allow.whole_machine);
 }
 
