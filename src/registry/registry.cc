@@ -221,7 +221,7 @@ async::Task<void> Registry::WriteBatch() {
   };
   Status ran = co_await RunOnWriter(std::move(work));
   // Free what is not needed, and write once more, before any caller is refused.
-  for (bool first = true; std::ranges::any_of(writes, &NeedsRoom); first = false) {
+  for (bool first = true; ran && std::ranges::any_of(writes, &NeedsRoom); first = false) {
     const bool freed = options_.free_disk && options_.free_disk();
     if (!freed && !first) break;
     work = [&, at = Now()]() -> Status {
@@ -234,7 +234,7 @@ async::Task<void> Registry::WriteBatch() {
         second.push_back({std::move(writes[i].apply), {}});
       }
       writer_->Apply(second);
-      for (size_t i = 0; i < places.size(); ++i) writes[places[i]].outcome = std::move(second[i].outcome);
+      for (size_t i = 0; i < places.size(); ++i) writes[places[i]] = std::move(second[i]);
       return {};
     };
     ran = co_await RunOnWriter(std::move(work));

@@ -167,7 +167,8 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> StartRun(Hub& hub, HostedSession
       if (*taken) co_return Conflict("this id belongs to an earlier run: " + row.id);
     }
     session.Expect(run);
-    ScopeExit begins([&] { session.StopExpecting(run->id()); });
+    // By value: `run` has been moved into the answer when this is called.
+    ScopeExit begins([&session, id = run->id()] { session.StopExpecting(id); });
     auto accepted = co_await hub.registry.RunAccepted(std::move(row));
     if (!accepted) co_return Refused(accepted.error());
     if (accepted->as != registry::Accepted::As::kNew) {
