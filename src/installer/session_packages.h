@@ -112,6 +112,7 @@ class SessionPackages : public run::HostCallHandler {
   run::StopToken stop() { return stop_.token(); }
 
   async::Task<run::HostReply> Serve(run::HostCall call) override;
+  bool HasOperations() const override { return allows_changes_ || !configured_.empty(); }
 
   // Ends the changes that are on.
   void Stop() { (void)stop_.Request(StopReason::kClosing); }

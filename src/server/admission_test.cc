@@ -138,9 +138,9 @@ TEST_F(AdmissionTest, EnvironmentsOfPackagesNeedPermissionAndHaveTheirOwnPython)
 
 TEST_F(AdmissionTest, RejectsKeysWithoutMeaningForTheExecutor) {
   Config config = Configured("[allow]\nexecutors = [\"sandbox\", \"local\", \"subprocess\"]");
-  for (const char* body : {R"({"executor": "local", "rootfs": "/"})", R"({"executor": "local", "mounts": []})",
-                           R"({"executor": "local", "deps": []})", R"({"kernel": "ir"})", R"({"jail": false})",
-                           R"({"startup_timeout": "3s"})", R"({"executor": "subprocess", "checkpoint": "off"})"}) {
+  for (const char* body :
+       {R"({"executor": "local", "rootfs": "/"})", R"({"executor": "local", "mounts": []})", R"({"kernel": "ir"})",
+        R"({"jail": false})", R"({"startup_timeout": "3s"})", R"({"executor": "subprocess", "checkpoint": "off"})"}) {
     auto spec = Ask(body, config);
     ASSERT_FALSE(spec) << body;
     EXPECT_EQ(spec.error().status, 400) << body << ": " << spec.error().message;

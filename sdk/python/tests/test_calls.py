@@ -419,9 +419,9 @@ def test_records_of_refused_calls_are_bounded(open_session, wait):
     assert sum(event.type == "tool" for event in events) == 101
 
 
-def test_local_programs_have_the_variables_of_calls_only_if_there_is_a_tool(open_session, wait):
+def test_local_programs_have_the_variables_of_calls_only_if_there_is_something_to_call(open_session, wait):
     show = "import os, shutil; print('CELLA_CALLS' in os.environ, shutil.which('cella-call') is not None)"
-    session = open_session(cella.LocalExecutor(python_version=PYTHON))
+    session = open_session(cella.LocalExecutor(python_version=PYTHON, allow_runtime_deps=False))
     assert wait(session.run(show)).stdout == "False False\n"
     session.tool(add)
     assert wait(session.run(show)).stdout == "True True\n"
