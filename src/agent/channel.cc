@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
+#include <span>
 
+#include "os/io.h"
 #include "os/syscalls.h"
 
 namespace cella::agent {
@@ -63,6 +66,19 @@ Channel::Got Channel::Read(std::string& into, size_t at_most) {
   if (n <= 0) return Got::kEnd;
   into.append(buffer.data(), static_cast<size_t>(n));
   credit_ -= static_cast<uint32_t>(n);
+  return Got::kBytes;
+}
+
+Channel::Got Channel::Receive(std::string& into, std::vector<UniqueFd>& fds) {
+  std::array<char, 65536> buffer;
+  const size_t wanted = std::min<size_t>(buffer.size(), credit_);
+  if (!is_open() || wanted == 0) return Got::kNothing;
+  auto received = os::ReceiveMessage(fd_.get(), std::as_writable_bytes(std::span(buffer).first(wanted)));
+  if (!received && received.error().sys_errno == EAGAIN) return Got::kNothing;
+  if (!received || received->size == 0) return Got::kEnd;
+  into.append(buffer.data(), received->size);
+  credit_ -= static_cast<uint32_t>(received->size);
+  std::ranges::move(received->fds, std::back_inserter(fds));
   return Got::kBytes;
 }
 

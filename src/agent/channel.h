@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "agent/wire.h"
 #include "base/unique_fd.h"
@@ -37,6 +38,8 @@ class Channel {
   enum class Got { kBytes, kNothing, kEnd };
   // At most `at_most` bytes, appended.
   Got Read(std::string& into, size_t at_most);
+  // Of a socket, with the descriptors that came along.
+  Got Receive(std::string& into, std::vector<UniqueFd>& fds);
 
  private:
   uint32_t number_ = 0;

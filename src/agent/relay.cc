@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "os/io.h"
+#include "os/pidfd.h"
 #include "os/syscalls.h"
 
 namespace cella::agent {
@@ -51,6 +52,25 @@ Relay::Program* Relay::Find(uint32_t tag) {
   return found == programs_.end() ? nullptr : &*found;
 }
 
+// By the tag of init's reports.
+Relay::Program* Relay::FindReported(uint32_t tag) {
+  auto found = std::ranges::find_if(
+      programs_, [&](const Program& each) { return each.adopted != 0 ? each.adopted == tag : each.tag == tag; });
+  return found == programs_.end() ? nullptr : &*found;
+}
+
+Relay::Program& Relay::WriterOf(Program& program) {
+  Program* writer = program.writes_to == 0 ? nullptr : Find(program.writes_to);
+  return writer == nullptr ? program : *writer;
+}
+
+uint32_t Relay::NewTag() {
+  do {
+    last_tag_ = last_tag_ == kMaxTag ? kFirstCallTag : last_tag_ + 1;
+  } while (Find(last_tag_) != nullptr);
+  return last_tag_;
+}
+
 Channel* Relay::FindChannel(uint32_t number) {
   Program* program = Find(TagOf(number));
   if (program == nullptr) return nullptr;
@@ -68,7 +88,7 @@ Status Relay::Exec(uint32_t tag, std::string_view payload) {
   if (payload.size() < sizeof options) return Err(ErrorCode::kInvalid, "exec");
   std::memcpy(&options, payload.data(), sizeof options);
   payload.remove_prefix(sizeof options);
-  if (programs_.size() - calls_ >= kMostPrograms) return Err(ErrorCode::kExhausted, "too many programs");
+  if (programs_.size() - calls_ - copies_ >= kMostPrograms) return Err(ErrorCode::kExhausted, "too many programs");
   TRY(UniqueFd block, os::MakeMemfd("exec", std::as_bytes(std::span<const char>(payload))));
   TRY(os::Pipe out, os::MakePipe());
   TRY(os::Pipe err, os::MakePipe());
@@ -103,6 +123,12 @@ void Relay::Forward(std::string_view payload) {
   if (payload.size() != sizeof request) return;
   std::memcpy(&request, payload.data(), sizeof request);
   if (request.kind == jail::RequestKind::kListen) return Listen();
+  if (request.kind == jail::RequestKind::kAdopt) {
+    auto copy = std::ranges::find(programs_, request.group, &Program::pid);
+    // Of one that has ended, init has nothing to report.
+    if (copy == programs_.end() || copy->writes_to == 0 || os::HasEnded(copy->process.get())) return;
+    copy->adopted = request.tag;
+  }
   (void)os::SendMessage(control_.get(), std::as_bytes(std::span(&request, 1)), {});
 }
 
@@ -128,15 +154,44 @@ bool Relay::MayAccept() const { return listener_ && calls_ < kMostCalls && HasRo
 void Relay::Accept() {
   UniqueFd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!connection) return;
-  do {
-    last_call_ = last_call_ == kMaxTag ? kFirstCallTag : last_call_ + 1;
-  } while (Find(last_call_) != nullptr);
+  const uint32_t tag = NewTag();
   Program& program = programs_.emplace_back();
-  program.tag = last_call_;
+  program.tag = tag;
   program.is_call = true;
   program.session = Channel(ChannelOf(program.tag, Port::kSession), std::move(connection));
   ++calls_;
   Send(Kind::kConnect, program.session.number(), {});
+}
+
+// What a runner sends beside the frame of a checkpoint: the socket of the copy, and its pidfd. Anything else is not
+// passed on, and then there is no checkpoint.
+void Relay::TakeCopy(Program& source, std::vector<UniqueFd> fds) {
+  if (fds.size() != 2 || copies_ >= kMostCopies) return;
+  int type = 0;
+  socklen_t size = sizeof type;
+  const bool is_socket = getsockopt(fds[0].get(), SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+  auto pids = os::NamespacePids(fds[1].get());
+  if (!is_socket || !pids || pids->front() <= 1) return;
+  const uint32_t writer = WriterOf(source).tag;
+  const Copy copy = {source.session.number(), pids->front()};
+  const uint32_t tag = NewTag();
+  Program& program = programs_.emplace_back();
+  program.tag = tag;
+  program.writes_to = writer;
+  program.process = std::move(fds[1]);
+  program.pid = copy.pid;
+  program.session = Channel(ChannelOf(tag, Port::kSession), std::move(fds[0]));
+  ++copies_;
+  Send(Kind::kCopy, program.session.number(), Bytes(copy));
+}
+
+// What comes is held.
+Channel::Got Relay::ReceiveSession(Program& program) {
+  if (program.is_call) return program.session.Read(program.held, SIZE_MAX);
+  std::vector<UniqueFd> fds;
+  const Channel::Got got = program.session.Receive(program.held, fds);
+  if (!fds.empty()) TakeCopy(program, std::move(fds));
+  return got;
 }
 
 // False: what came is no frame of the protocol, or ends the session.
@@ -164,7 +219,7 @@ bool Relay::TakeFrame(const Header& header, std::string_view payload) {
       Send(Kind::kAnswer, header.channel, EncodeAnswer(Bytes(measured)));
       return true;
     }
-    case Kind::kPing: return true;
+    case Kind::kPing: Send(Kind::kPong, 0, {}); return true;
     case Kind::kEnd: return false;
     case Kind::kData: return channel == nullptr || channel->Take(payload);
     case Kind::kCredit: {
@@ -205,10 +260,10 @@ bool Relay::TakeReports() {
 }
 
 void Relay::TakeReport(const jail::Report& report) {
-  Program* program = Find(report.tag);
+  Program* program = FindReported(report.tag);
   if (report.kind == jail::ReportKind::kExited && program != nullptr) {
     program->ended = report;
-    program->drained = 0;
+    WriterOf(*program).drained = 0;
     return;
   }
   if (report.kind == jail::ReportKind::kFailed && report.tag != 0) {
@@ -250,18 +305,23 @@ void Relay::Serve(Program& program) {
     if (!channel->wants_write()) continue;
     if (const uint32_t gone = channel->Write(); gone > 0) Send(Kind::kCredit, channel->number(), Bytes(gone));
   }
+  Program& writer = WriterOf(program);
   if (program.held.empty() && program.session.may_read() && HasRoom()) {
-    program.drained = 0;
-    if (program.session.Read(program.held, SIZE_MAX) == Channel::Got::kEnd) {
+    writer.drained = 0;
+    if (ReceiveSession(program) == Channel::Got::kEnd) {
       program.session.Close();
       program.session_ended = true;
     }
   }
-  if (!Drain(program)) return;
+  if (program.process && program.died == 0 && os::HasEnded(program.process.get())) {
+    program.died = Now();
+    writer.drained = 0;
+  }
+  if (!Drain(writer)) return;
   if (!program.held.empty()) {
     Send(Kind::kData, program.session.number(), program.held);
     program.held.clear();
-    program.drained = 0;
+    writer.drained = 0;
     return;  // there may be more of the session before its end
   }
   if (program.session_ended) {
@@ -273,11 +333,46 @@ void Relay::Serve(Program& program) {
     --calls_;
     return;
   }
-  if (!program.ended) return;
+  if (!EndsNow(program)) return;
   // The session's last frames come before the end as well.
-  if (program.session.is_open() && program.session.Read(program.held, SIZE_MAX) == Channel::Got::kBytes) return;
-  SendReport(*program.ended);
-  program.tag = 0;
+  if (program.session.is_open() && ReceiveSession(program) == Channel::Got::kBytes) return;
+  if (program.ended) SendReport(*program.ended);
+  if (program.writes_to != 0) Send(Kind::kCopyEnded, program.session.number(), {});
+  Forget(program);
+}
+
+bool Relay::EndsNow(Program& program) {
+  // Init may have reaped the process just before it was asked to report its end.
+  constexpr int64_t kReportPatienceMs = 1000;
+  if (program.ended) return true;
+  return program.died != 0 && (program.adopted == 0 || Now() - program.died >= kReportPatienceMs);
+}
+
+// The pipes of a program stay open for its checkpoints.
+void Relay::Forget(Program& program) {
+  const uint32_t tag = program.tag, writer = program.writes_to;
+  auto has_copies = [this](uint32_t of) {
+    return std::ranges::any_of(programs_, [of](const Program& each) { return each.writes_to == of; });
+  };
+  if (writer == 0 && has_copies(tag)) {
+    program.ended.reset();
+    program.input.Close();
+    program.session.Close();
+    program.has_left = true;
+    return;
+  }
+  program.tag = program.writes_to = 0;
+  if (writer == 0) return;
+  --copies_;
+  if (Program* left = Find(writer); left != nullptr && left->has_left && !has_copies(writer)) left->tag = 0;
+}
+
+// Something is to be done for it although no descriptor becomes ready.
+bool Relay::WorksOn(Program& program) {
+  auto is_held_up = [](const Channel& channel) { return channel.is_open() && !channel.may_read(); };
+  const Program& writer = WriterOf(program);
+  const bool has_work = EndsNow(program) || !program.held.empty();
+  return has_work && HasRoom() && !is_held_up(writer.output) && !is_held_up(writer.errors);
 }
 
 // False: the stream is gone.
@@ -335,8 +430,9 @@ bool Relay::Run(std::string received) {
     ready.push_back({sending_.empty() ? -1 : output_, POLLOUT, 0});
     ready.push_back({MayAccept() ? listener_.get() : -1, POLLIN, 0});
     bool works = taken > 0 && HasRoom();
-    for (const Program& program : programs_) {
-      if (program.ended && HasRoom() && program.output.may_read() && program.errors.may_read()) works = true;
+    for (Program& program : programs_) {
+      if (WorksOn(program)) works = true;
+      if (program.process && program.died == 0) ready.push_back({program.process.get(), POLLIN, 0});
       for (const Channel* channel : {&program.input, &program.session, &program.output, &program.errors}) {
         if (!channel->is_open()) continue;
         const bool is_output = channel == &program.output || channel == &program.errors;

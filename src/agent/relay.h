@@ -5,6 +5,7 @@
 #include <list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "agent/channel.h"
 #include "agent/files.h"
@@ -37,6 +38,13 @@ class Relay {
     bool session_ended = false;
     bool is_call = false;  // a connection to the call socket: only `session`
     std::optional<jail::Report> ended;
+    bool has_left = false;  // its end was reported, and checkpoints of it still write to its pipes
+    // Of a checkpoint: only `session` as well.
+    uint32_t writes_to = 0;  // the tag of the program whose pipes it has; 0: it is none
+    UniqueFd process;        // readable when it has ended
+    int32_t pid = 0;
+    uint32_t adopted = 0;  // the tag under which init reports its end; 0: it does not
+    int64_t died = 0;      // when its end was seen; 0: it lives
   };
 
   void Send(Kind kind, uint32_t channel, std::string_view a, std::string_view b = {});
@@ -51,8 +59,17 @@ class Relay {
   bool TakeReports();
   void TakeReport(const jail::Report& report);
   Program* Find(uint32_t tag);
+  Program* FindReported(uint32_t tag);
+  // Whose pipes this program writes to.
+  Program& WriterOf(Program& program);
+  uint32_t NewTag();
+  void TakeCopy(Program& source, std::vector<UniqueFd> fds);
+  Channel::Got ReceiveSession(Program& program);
+  bool EndsNow(Program& program);
+  void Forget(Program& program);
   Channel* FindChannel(uint32_t number);
   void Serve(Program& program);
+  bool WorksOn(Program& program);
   bool Drain(Program& program);
   bool ReadOutput(Channel& channel, size_t* drained);
   bool Flush();
@@ -62,6 +79,8 @@ class Relay {
   static constexpr size_t kMostPrograms = 32;
   // More than the supervisor serves at once, so that it can refuse. Others wait until they are accepted.
   static constexpr size_t kMostCalls = 48;
+  // Of checkpoints, also those that are ending.
+  static constexpr size_t kMostCopies = 32;
 
   const int input_;
   const int output_;
@@ -72,9 +91,10 @@ class Relay {
   std::string sending_;
   size_t sent_ = 0;
   std::list<Program> programs_;
-  size_t calls_ = 0;  // of the programs
+  size_t calls_ = 0;   // of the programs
+  size_t copies_ = 0;  // as well
   UniqueFd listener_;
-  uint32_t last_call_ = kFirstCallTag;
+  uint32_t last_tag_ = kFirstCallTag;  // that was given here
 };
 
 }  // namespace cella::agent

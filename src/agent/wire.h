@@ -11,16 +11,18 @@
 
 namespace cella::agent {
 
-inline constexpr uint32_t kProtocol = 0x43410006;
+inline constexpr uint32_t kProtocol = 0x43410007;
 inline constexpr size_t kMaxFrame = size_t{4} << 20;
 inline constexpr uint32_t kWindow = 256u << 10;   // of a channel, in each direction
 inline constexpr size_t kFileChunk = 128u << 10;  // of kPut and kGet
 inline constexpr uint32_t kMaxTag = (1u << 30) - 1;
-// From here on the agent gives the tags: to connections of the guest's call socket, which have a session channel alone.
+// From here on the agent gives the tags: to connections of the guest's call socket and to checkpoints, which have a
+// session channel alone.
 inline constexpr uint32_t kFirstCallTag = 1u << 29;
 inline constexpr int kSilenceSeconds = 30;  // without a frame, the agent ends
-inline constexpr int kPingSeconds = 8;
-inline constexpr int kRefusedExit = 126;  // the agent's exit code when the token is wrong
+inline constexpr int kPingSeconds = 4;
+inline constexpr int kAnswerSeconds = 14;  // without a frame, the supervisor gives the agent up
+inline constexpr int kRefusedExit = 126;   // the agent's exit code when the token is wrong
 
 enum class Kind : uint16_t {
   // To the agent.
@@ -44,6 +46,9 @@ enum class Kind : uint16_t {
   kAnswer,      // Answer, then content
   kLeft,        // after kEnd, from an agent that stays: everything else has ended, and nothing more is sent
   kConnect,     // a process of the guest has connected to the call socket, on this channel
+  kCopy,        // Copy: a runner has made a checkpoint, whose socket is this channel; ahead of the frame about it
+  kCopyEnded,   // on that channel: the process of the checkpoint has ended, and all that it wrote was sent
+  kPong,        // answers kPing
 };
 
 struct Header {
@@ -98,6 +103,11 @@ struct ExecOptions {
 struct ReportFrame {
   Counters counters;
   jail::Report report;
+};
+
+struct Copy {
+  uint32_t source;  // the session channel of the runner that made it
+  int32_t pid;      // as init numbers it
 };
 
 // Where paths begin.

@@ -23,6 +23,7 @@ inline constexpr Executors kHostPython =
     Only(ExecutorKind::kSandbox, ExecutorKind::kLocal, ExecutorKind::kSubprocess, ExecutorKind::kInProcess);
 inline constexpr Executors kKernel = Only(ExecutorKind::kSubprocess);
 inline constexpr Executors kLayered = Only(ExecutorKind::kSandbox);
+inline constexpr Executors kCheckpointed = Only(ExecutorKind::kSandbox, ExecutorKind::kContainer);
 // Whose processes can call the host.
 inline constexpr Executors kCalling = Only(ExecutorKind::kSandbox, ExecutorKind::kLocal, ExecutorKind::kSubprocess,
                                            ExecutorKind::kContainer, ExecutorKind::kInProcess);

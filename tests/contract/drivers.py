@@ -214,6 +214,16 @@ class Container(CommandLine):
     """In containers of the tests' image, whose interpreters are Python and Bash."""
 
     needs = engine.NEED
+    different = frozenset(
+        {
+            # It names another executor and other namespaces; integration/test_container.py says which.
+            "every result reports the isolation",
+            # Process 1 is the agent. Init is visible beside the code, with its user id: code that kills it ends the
+            # container, and the session says so.
+            "kill -9 of every visible process is a crash",
+            "killing checkpoint processes does not end the session",
+        }
+    )
 
     def __init__(self, name, mode, capabilities, binary, environment):
         super().__init__("container", capabilities, binary, environment)
@@ -270,8 +280,8 @@ class CppLibrary(CommandLine):
 
 def command_line_drivers(binary, environment):
     return [
-        Container("container", "session", CONTAINER | CELLS | TERMINAL | {"storage"}, binary, environment),
-        Container("container-command", "command", CONTAINER, binary, environment),
+        Container("container", "session", CONTAINER | CELLS | TERMINAL | {"checkpoint", "deps", "jail", "storage"}, binary, environment),
+        Container("container-command", "command", CONTAINER | {"jail"}, binary, environment),
         CommandLine("sandbox", EVERYWHERE | CELLS | TERMINAL | {"checkpoint", "jail", "deps", "storage"}, binary, environment),
         CommandLine("local", EVERYWHERE, binary, environment),
         PlainProcess("inprocess", CELLS | TERMINAL | {"deps", "storage"}, binary, environment),

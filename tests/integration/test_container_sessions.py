@@ -47,13 +47,63 @@ def test_languages_share_the_workspace(open_contained):
     assert session.run("2")["value"] == "2"
 
 
-def test_timeout_loses_the_state_and_the_session_works_on(open_contained):
+STUBBORN = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('before', flush=True)\ntime.sleep(60)"
+
+
+def test_timeout_goes_back_to_the_checkpoint(open_contained):
     session = open_contained("--timeout", "2s")
     session.run("x = 1")
-    code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('before', flush=True)\ntime.sleep(60)"
-    result = session.run(code)
+    result = session.run(STUBBORN)
+    assert (result["status"], result["stdout"], result["state"]) == ("timeout", "before\n", "rolled_back"), result
+    assert session.value("x") == "1"
+
+
+def test_timeout_without_checkpoints_loses_the_state(open_contained):
+    session = open_contained("--timeout", "2s", "--checkpoint", "off")
+    assert session.run("x = 1")["checkpoint"] == "off"
+    result = session.run(STUBBORN)
     assert (result["status"], result["stdout"], result["state"]) == ("timeout", "before\n", "lost"), result
     assert session.run("x")["error"]["name"] == "NameError"
+
+
+def test_every_crash_goes_back_and_all_output_arrives(open_contained):
+    """The checkpoint writes to the pipes of an interpreter that has ended, each time."""
+    session = open_contained()
+    session.run("count = 0")
+    for number in range(1, 6):
+        result = session.run("count += 1; print(count, end='x' * 200_000, flush=True)")
+        assert result["stdout"] == f"{number}" + "x" * 200_000, result["stdout"][:50]
+        result = session.run("print('last words', flush=True); count = -1; import os; os._exit(3)")
+        assert (result["exit_code"], result["stdout"], result["state"]) == (3, "last words\n", "rolled_back"), result
+    assert session.value("count") == "5"
+
+
+def test_named_checkpoints(open_contained):
+    session = open_contained()
+    session.run("x = 1")
+    assert session.ask(op="checkpoint", name="one").get("ok") is True
+    session.run("x = 2")
+    assert session.ask(op="checkpoint", name="two").get("ok") is True
+    session.run("x = 3")
+    for name, value in (("one", "1"), ("two", "2"), ("one", "1")):
+        assert session.ask(op="rollback", name=name).get("ok") is True
+        assert session.value("x") == value
+    assert session.ask(op="checkpoints")["checkpoints"] == ["one", "two"]
+    assert session.ask(op="drop", name="two").get("ok") is True
+    assert "there is no checkpoint 'two'" in session.ask(op="rollback", name="two")["error"]["message"]
+    assert session.run("import os; os.kill(os.getpid(), 9)")["state"] == "rolled_back"
+    assert session.value("x") == "1"
+
+
+def test_checkpoints_that_are_dropped_leave_no_process(open_contained, engine):
+    session = open_contained()
+    for number in range(12):
+        assert session.run(f"x = {number}")["status"] == "ok"
+        assert session.ask(op="checkpoint", name="same").get("ok") is True
+    assert session.ask(op="drop", name="same").get("ok") is True
+    count = "import os; len([each for each in os.listdir('/proc') if each.isdigit()])"
+    # The agent, init, the interpreter, its automatic checkpoint, and one that is being replaced.
+    assert wait_until(lambda: int(session.value(count)) <= 5), session.value(count)
 
 
 def test_interrupt_ends_the_code_and_keeps_the_state(open_contained):

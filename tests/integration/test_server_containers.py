@@ -197,7 +197,7 @@ def test_sessions_with_kills_leave_nothing_and_foreign_containers_live(cella, en
             sessions[1].wait_running(busy)
             assert sessions[1].delete().status == 204
             result = sessions[2].run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-            assert result["status"] == "crashed" and result["state"] == "lost", result
+            assert result["status"] == "crashed" and result["state"] == "rolled_back", result
             assert sessions[2].value("1") == "1"
             busy = sessions[3].start(stubborn)
             sessions[3].wait_running(busy)

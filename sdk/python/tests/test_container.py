@@ -193,6 +193,37 @@ def test_further_options_reach_the_container(contained, wait, engine):
 
 
 @docker
+@pytest.mark.parametrize("mode", ["session", "command"])
+def test_files_of_a_working_directory_are_reached_from_outside(contained, wait, tmp_path, mode):
+    session, without = contained(work_dir=tmp_path, mode=mode), contained(mode=mode)
+    for each in (session, without):
+        wait(each.run("pass"))
+    assert session.supports("files") and not without.supports("files")
+    wait(session.upload("in.txt", "given"))
+    wait(session.run("open('out.txt', 'w').write(open('in.txt').read().upper())"))
+    assert wait(session.download("out.txt")) == b"GIVEN"
+    assert {entry.name for entry in wait(session.files.list())} == {"in.txt", "out.txt"}
+    assert {each.stat().st_uid for each in tmp_path.iterdir()} == {os.getuid()}
+    # A link of the guest's leads nowhere else.
+    wait(session.run("import os; os.symlink('/etc/passwd', 'link')"))
+    with pytest.raises(cella.CellaError):
+        wait(session.download("link"))
+
+
+@docker
+def test_crash_goes_back_to_the_checkpoint(contained, wait):
+    session = contained()
+    wait(session.run("x = 1"))
+    assert session.supports("checkpoints")
+    wait(session.checkpoint("one"))
+    wait(session.run("x = 2"))
+    assert wait(session.run("import os; os.abort()")).state == "rolled_back"
+    assert wait(session.run("x")).value == "2"
+    wait(session.rollback("one"))
+    assert wait(session.run("x")).value == "1"
+
+
+@docker
 @pytest.mark.parametrize("field, status", [("auto_remove", "exited"), ("stop_container", "running")])
 def test_container_stays_where_it_was_asked_to(contained, wait, engine, field, status):
     name = a_name()

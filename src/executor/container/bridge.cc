@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
@@ -29,6 +30,8 @@ using async::Task;
 // The engine may take no byte for this long before the container counts as lost.
 constexpr auto kWritePatience = 20s;
 constexpr size_t kMostPending = 64;
+// The agent keeps fewer; what is more is hostile.
+constexpr size_t kMostPrograms = 256;
 // So long an agent that stays may take to end everything else.
 constexpr auto kLeavePatience = 8s;
 constexpr int kMostFds = 8;
@@ -175,6 +178,7 @@ Task<void> AgentBridge::End() {
 }
 
 bool AgentBridge::TakeFrame(const Header& header, std::string_view payload) {
+  heard_ = async::Clock::now();
   auto program = programs_.find(agent::TagOf(header.channel));
   BridgedProgram* its = program == programs_.end() ? nullptr : program->second.get();
   const agent::Port port = agent::PortOf(header.channel);
@@ -202,6 +206,13 @@ bool AgentBridge::TakeFrame(const Header& header, std::string_view payload) {
       if (port != agent::Port::kSession || agent::TagOf(header.channel) < agent::kFirstCallTag) return false;
       if (its != nullptr) return false;
       Connect(agent::TagOf(header.channel));
+      return true;
+    case Kind::kPong: return true;
+    case Kind::kCopy:
+      if (port != agent::Port::kSession || agent::TagOf(header.channel) < agent::kFirstCallTag) return false;
+      return its == nullptr && TakeCopy(agent::TagOf(header.channel), payload);
+    case Kind::kCopyEnded:
+      if (its != nullptr) its->TakeEndOfCopy();
       return true;
     case Kind::kAnswer: {
       auto pending = pending_.find(header.channel);
@@ -232,7 +243,7 @@ bool AgentBridge::TakeReport(uint32_t tag, std::string_view payload) {
     ReportToJail(frame.report);
     return true;
   }
-  auto program = programs_.find(tag);
+  auto program = std::ranges::find_if(programs_, [&](const auto& each) { return each.second->is_reported_as(tag); });
   if (program != programs_.end() && frame.report.tag == tag) program->second->TakeReport(frame.report);
   return true;
 }
@@ -274,8 +285,6 @@ Status AgentBridge::Listen() {
 }
 
 void AgentBridge::Connect(uint32_t tag) {
-  // The agent keeps fewer; what is more is hostile.
-  constexpr size_t kMostPrograms = 256;
   UniqueFd connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -286,6 +295,31 @@ void AgentBridge::Connect(uint32_t tag) {
   BridgedProgram::Fds local;
   local.session = std::move(connection);
   programs_[tag] = std::make_unique<BridgedProgram>(loop_, *this, tag, std::move(local));
+}
+
+// The Jail's side gets the descriptors that a runner of this machine would send: the socket of the checkpoint, and one
+// that holds its number and reaches its end when the process does.
+bool AgentBridge::TakeCopy(uint32_t tag, std::string_view payload) {
+  agent::Copy copy = {};
+  if (payload.size() != sizeof copy) return false;
+  std::memcpy(&copy, payload.data(), sizeof copy);
+  auto source = programs_.find(agent::TagOf(copy.source));
+  auto session = os::MakeStreamSockets();
+  auto life = os::MakeStreamSockets();
+  const int32_t pid = copy.pid;
+  const bool made = source != programs_.end() && !source->second->is_call() && programs_.size() < kMostPrograms &&
+                    session && life && write(life->ours.get(), &pid, sizeof pid) == sizeof pid;
+  if (!made) {
+    Post(Kind::kClose, agent::ChannelOf(tag, agent::Port::kSession), {});
+    return true;
+  }
+  programs_[tag] = std::make_unique<BridgedProgram>(loop_, *this, tag, std::move(session->ours), std::move(life->ours),
+                                                    pid, source->second->writer());
+  std::vector<UniqueFd> fds;
+  fds.push_back(std::move(session->theirs));
+  fds.push_back(std::move(life->theirs));
+  source->second->AddDescriptors(std::move(fds));
+  return true;
 }
 
 // False: the Jail is gone.
@@ -305,6 +339,11 @@ bool AgentBridge::TakeRequest() {
       failed.error = listens.error().sys_errno != 0 ? listens.error().sys_errno : ENAMETOOLONG;
       ReportToJail(failed);
       return true;
+    }
+  }
+  if (request.kind == jail::RequestKind::kAdopt) {
+    for (auto& [tag, program] : programs_) {
+      if (program->pid() == request.group && request.group > 1) program->set_reported_as(request.tag);
     }
   }
   // A frame that was sent to a runner before a signal arrives before it.
@@ -331,7 +370,9 @@ Task<void> AgentBridge::Reap() {
     // A relayed connection reports its end from within a task of its own, which must end first.
     co_await async::Yield();
     for (auto it = programs_.begin(); it != programs_.end();) {
-      const bool over = it->second->has_ended() && (it->second->is_call() || it->second->is_idle());
+      const auto is_copy = [&](const auto& each) { return each.second->is_copy_of(*it->second); };
+      const bool over = it->second->has_ended() && (it->second->is_call() || it->second->is_idle()) &&
+                        std::ranges::none_of(programs_, is_copy);
       if (over) {
         it->second->Cancel();
         co_await it->second->Join();
@@ -349,11 +390,17 @@ void AgentBridge::Leave() {
   }
 }
 
+// An engine that pauses or freezes the container keeps the stream open, so the agent must answer.
 Task<void> AgentBridge::Ping() {
+  heard_ = async::Clock::now();
   for (;;) {
     const auto next = async::Clock::now() + std::chrono::seconds(agent::kPingSeconds);
     auto gone = co_await async::WithDeadline(gone_.Wait(), next);
     if (gone) co_return;
+    // Had this process been stopped itself, the answers would be there unread.
+    const bool slept = async::Clock::now() - next > std::chrono::seconds(agent::kPingSeconds);
+    if (slept) heard_ = async::Clock::now();
+    if (async::Clock::now() - heard_ >= std::chrono::seconds(agent::kAnswerSeconds)) co_return Cut();
     Post(Kind::kPing, 0, {});
   }
 }

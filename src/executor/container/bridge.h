@@ -76,6 +76,7 @@ class AgentBridge : public FrameSender {
   bool TakeRequest();
   Status Listen();
   void Connect(uint32_t tag);
+  bool TakeCopy(uint32_t tag, std::string_view payload);
   async::Task<void> Reap();
   void StartProgram(const jail::Request& request, std::vector<UniqueFd> fds);
   async::Task<void> End();
@@ -107,6 +108,7 @@ class AgentBridge : public FrameSender {
   UniqueFd listener_;          // of the call socket on this side, until the Jail gets it
   UniqueFd listener_path_;     // by which connections of the guest are made to it
   async::Notifier has_ended_;  // a program
+  async::TimePoint heard_{};   // of the agent
   bool stays_ = false;
   bool closing_ = false;
   async::TaskGroup tasks_;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "os/io.h"
 #include "os/syscalls.h"
 
 namespace cella::executor {
@@ -22,6 +23,24 @@ void Open(std::optional<async::Descriptor>& into, async::Loop& loop, UniqueFd fd
   if (fd) into.emplace(loop, std::move(fd), async::Sharing::kOurs);
 }
 
+// Descriptors travel with the first byte.
+async::Task<Status> Pass(async::Descriptor& local, std::string_view bytes, const std::vector<UniqueFd>& fds) {
+  if (!fds.empty() && !bytes.empty()) {
+    std::vector<int> numbers;
+    for (const UniqueFd& fd : fds) numbers.push_back(fd.get());
+    for (;;) {
+      auto sent = os::SendMessage(local.fd(), std::as_bytes(std::span(bytes.data(), 1)), numbers);
+      if (sent) break;
+      if (sent.error().sys_errno != EAGAIN) co_return std::unexpected(std::move(sent.error()));
+      bool writable = co_await local.Writable();
+      if (!writable || !local.is_open()) co_return Err(ErrorCode::kClosed, "closed");
+    }
+    bytes.remove_prefix(1);
+  }
+  auto written = co_await local.WriteAll(bytes);
+  co_return written;
+}
+
 }  // namespace
 
 BridgedProgram::BridgedProgram(async::Loop& loop, FrameSender& sender, uint32_t tag, Fds fds)
@@ -35,6 +54,14 @@ BridgedProgram::BridgedProgram(async::Loop& loop, FrameSender& sender, uint32_t 
   if (session_) tasks_.Add(Pump(Port::kSession, session_window_));
 }
 
+BridgedProgram::BridgedProgram(async::Loop& loop, FrameSender& sender, uint32_t tag, UniqueFd session, UniqueFd life,
+                               int pid, BridgedProgram& writer)
+    : BridgedProgram(loop, sender, tag, Fds{{}, {}, {}, std::move(session)}) {
+  writer_ = &writer;
+  life_ = std::move(life);
+  pid_ = pid;
+}
+
 async::Descriptor* BridgedProgram::LocalOf(Port port) {
   auto* local = port == Port::kInput    ? &input_
                 : port == Port::kOutput ? &output_
@@ -44,16 +71,25 @@ async::Descriptor* BridgedProgram::LocalOf(Port port) {
 }
 
 void BridgedProgram::Add(Item item) {
-  waiting_.push_back(std::move(item));
-  has_items_.Notify();
+  if (is_cancelled_) return;
+  ++unfinished_;
+  writer().waiting_.push_back(std::move(item));
+  writer().has_items_.Notify();
 }
 
 bool BridgedProgram::Take(Port port, std::string_view bytes) {
   size_t& waiting = waiting_bytes_[static_cast<size_t>(port)];
   if (port == Port::kInput || waiting + bytes.size() > agent::kWindow) return false;
   waiting += bytes.size();
-  Add({port, std::string(bytes), std::nullopt});
+  Item item = MakeItem(port);
+  item.bytes = bytes;
+  if (port == Port::kSession) item.fds = std::exchange(fds_, {});
+  Add(std::move(item));
   return true;
+}
+
+void BridgedProgram::AddDescriptors(std::vector<UniqueFd> fds) {
+  for (UniqueFd& fd : fds) fds_.push_back(std::move(fd));
 }
 
 void BridgedProgram::TakeCredit(Port port, uint32_t bytes) {
@@ -63,12 +99,27 @@ void BridgedProgram::TakeCredit(Port port, uint32_t bytes) {
   window.has_room.Notify();
 }
 
-void BridgedProgram::TakeClose(Port port) { Add({port, {}, std::nullopt, true}); }
+void BridgedProgram::TakeClose(Port port) {
+  Item item = MakeItem(port);
+  item.closes = true;
+  Add(std::move(item));
+}
 
-void BridgedProgram::TakeReport(const jail::Report& report) { Add({Port::kOutput, {}, report}); }
+void BridgedProgram::TakeReport(const jail::Report& report) {
+  Item item = MakeItem(Port::kOutput);
+  item.report = report;
+  Add(std::move(item));
+}
+
+void BridgedProgram::TakeEndOfCopy() {
+  Item item = MakeItem(Port::kSession);
+  item.ends = true;
+  Add(std::move(item));
+}
 
 void BridgedProgram::Cut() {
   for (Port port : {Port::kOutput, Port::kErrors, Port::kSession}) TakeClose(port);
+  if (writer_ != nullptr) TakeEndOfCopy();
 }
 
 // A task that is about to be resumed does not notice a cancellation and would wait again. Hence the flag, and every
@@ -85,45 +136,54 @@ void BridgedProgram::Cancel() {
   tasks_.Cancel();
 }
 
+// Of a checkpoint: the supervisor has let it go.
 void BridgedProgram::EndCall() {
-  if (!is_call() || std::exchange(has_ended_, true)) return;
+  const bool may_end = is_call() || writer_ != nullptr;
+  if (!may_end || std::exchange(has_ended_, true)) return;
   sender_.CallEnded();
 }
 
 async::Task<void> BridgedProgram::HandOn() {
   for (;;) {
     while (!waiting_.empty()) {
-      is_handing_on_ = true;
       Item item = std::move(waiting_.front());
       waiting_.pop_front();
-      async::Descriptor* local = LocalOf(item.port);
-      if (item.report) {
-        has_ended_ = item.report->kind != jail::ReportKind::kStarted;
-        sender_.ReportToJail(*item.report);
-      } else if (item.closes) {
-        if (local != nullptr) local->Close();
-        EndCall();
-      } else {
-        bool is_read = local != nullptr;
-        if (is_read) {
-          auto written = co_await local->WriteAll(item.bytes);
-          is_read = written.has_value();
-        }
-        const auto size = static_cast<uint32_t>(item.bytes.size());
-        waiting_bytes_[static_cast<size_t>(item.port)] -= size;
-        if (is_read) {
-          sender_.Post(Kind::kCredit, ChannelOf(tag_, item.port), Bytes(size));
-        } else if (local != nullptr) {
-          // Its reader is gone: the program gets a closed pipe.
-          local->Close();
-          sender_.Post(Kind::kClose, ChannelOf(tag_, item.port), {});
-          EndCall();
-        }
-      }
-      is_handing_on_ = false;
+      BridgedProgram& program = *item.program;
+      co_await program.HandOn(std::move(item));
+      --program.unfinished_;
     }
     bool more = co_await has_items_.Wait();
     if (!more || is_cancelled_) co_return;
+  }
+}
+
+async::Task<void> BridgedProgram::HandOn(Item item) {
+  async::Descriptor* local = LocalOf(item.port);
+  if (item.report) {
+    if (writer_ == nullptr) has_ended_ = item.report->kind != jail::ReportKind::kStarted;
+    sender_.ReportToJail(*item.report);
+  } else if (item.ends) {
+    life_.Reset();
+    EndCall();
+  } else if (item.closes) {
+    if (local != nullptr) local->Close();
+    if (is_call()) EndCall();
+  } else {
+    bool is_read = local != nullptr;
+    if (is_read) {
+      auto passed = co_await Pass(*local, item.bytes, item.fds);
+      is_read = passed.has_value();
+    }
+    const auto size = static_cast<uint32_t>(item.bytes.size());
+    waiting_bytes_[static_cast<size_t>(item.port)] -= size;
+    if (is_read) {
+      sender_.Post(Kind::kCredit, ChannelOf(tag_, item.port), Bytes(size));
+    } else if (local != nullptr) {
+      // Its reader is gone: the program gets a closed pipe.
+      local->Close();
+      sender_.Post(Kind::kClose, ChannelOf(tag_, item.port), {});
+      EndCall();
+    }
   }
 }
 

@@ -1,12 +1,14 @@
 // One program of a container: its local descriptors on one side, its channels on the other. What arrives for the local
-// side is handed on in the order in which it came: output, then the runner's frames, then the report of the end. Lives
-// on the loop.
+// side is handed on in the order in which it came: output, then the runner's frames, then the report of the end. A
+// checkpoint of a runner writes to the pipes of that program, so what it sends waits in the same queue. Lives on the
+// loop.
 #pragma once
 
 #include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "agent/wire.h"
 #include "async/descriptor.h"
@@ -33,14 +35,28 @@ class BridgedProgram {
     UniqueFd input, output, errors, session;
   };
   BridgedProgram(async::Loop& loop, FrameSender& sender, uint32_t tag, Fds fds);
+  // A checkpoint: `life` is closed when its process has ended. The writer, which is no checkpoint, outlives it.
+  BridgedProgram(async::Loop& loop, FrameSender& sender, uint32_t tag, UniqueFd session, UniqueFd life, int pid,
+                 BridgedProgram& writer);
   // A connection to the call socket: it ends when one side closes it.
-  bool is_call() const { return tag_ >= agent::kFirstCallTag; }
+  bool is_call() const { return tag_ >= agent::kFirstCallTag && writer_ == nullptr; }
+  // The program whose pipes it writes to.
+  BridgedProgram& writer() { return writer_ == nullptr ? *this : *writer_; }
+  bool is_copy_of(const BridgedProgram& program) const { return writer_ == &program; }
+  // Of a checkpoint.
+  int pid() const { return pid_; }
+  void set_reported_as(uint32_t tag) { reported_as_ = tag; }
+  // Init reports its end with this tag.
+  bool is_reported_as(uint32_t tag) const { return (reported_as_ != 0 ? reported_as_ : tag_) == tag; }
 
   // From the agent. False: it sent more than the window allows.
   bool Take(agent::Port port, std::string_view bytes);
   void TakeCredit(agent::Port port, uint32_t bytes);
   void TakeClose(agent::Port port);
   void TakeReport(const jail::Report& report);
+  void TakeEndOfCopy();
+  // For the local side of the session, beside what the agent sends next there.
+  void AddDescriptors(std::vector<UniqueFd> fds);
 
   // What the local side has written to the session's socket goes out now, ahead of what is posted next.
   void FlushSession();
@@ -48,7 +64,7 @@ class BridgedProgram {
   // Nothing more comes from the agent: what waits is handed on, then the local side is closed.
   void Cut();
   // Everything that came has been handed on.
-  bool is_idle() const { return waiting_.empty() && !is_handing_on_; }
+  bool is_idle() const { return unfinished_ == 0; }
 
   // Drops what waits, closes the local side and ends the tasks, also those that are between two waits.
   void Cancel();
@@ -56,10 +72,13 @@ class BridgedProgram {
 
  private:
   struct Item {
+    BridgedProgram* program;
     agent::Port port;
     std::string bytes;
+    std::vector<UniqueFd> fds;
     std::optional<jail::Report> report;
     bool closes = false;
+    bool ends = false;  // a checkpoint
   };
   struct Window {
     explicit Window(async::Loop& loop) : has_room(loop) {}
@@ -70,17 +89,24 @@ class BridgedProgram {
   async::Descriptor* LocalOf(agent::Port port);
   void EndCall();
   async::Task<void> HandOn();
+  async::Task<void> HandOn(Item item);
   async::Task<void> Pump(agent::Port port, Window& window);
+  Item MakeItem(agent::Port port) { return {this, port, {}, {}, std::nullopt}; }
   void Add(Item item);
 
   FrameSender& sender_;
   const uint32_t tag_;
   std::optional<async::Descriptor> input_, output_, errors_, session_;
   Window input_window_, session_window_;
-  std::deque<Item> waiting_;
+  BridgedProgram* writer_ = nullptr;  // of a checkpoint
+  UniqueFd life_;
+  int pid_ = 0;
+  uint32_t reported_as_ = 0;
+  std::vector<UniqueFd> fds_;  // for the next bytes of the session
+  size_t unfinished_ = 0;      // items, in whatever queue
+  std::deque<Item> waiting_;   // also those of its checkpoints
   size_t waiting_bytes_[4] = {};
   async::Notifier has_items_;
-  bool is_handing_on_ = false;
   bool has_ended_ = false;
   bool is_cancelled_ = false;
   async::TaskGroup tasks_;

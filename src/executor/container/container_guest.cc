@@ -21,7 +21,8 @@ ContainerGuest::ContainerGuest(confine::LaunchContext& context, run::GuestSpec s
       jail_(confine::Jail::Adopt(context.loop, container_->bridge().TakeControl(), [this] { container_->Destroy(); })),
       limits_(std::move(limits)),
       isolation_(std::move(isolation)),
-      files_(container_->bridge()) {}
+      files_(container_->bridge()),
+      workdir_(OpenWorkdir(spec_.policy)) {}
 
 std::string ContainerGuest::LanguageOf(const RunSpec& run, const Block& block) const {
   auto found = language::Detect(context_.table, {block.language, run.file, block.code});

@@ -32,6 +32,7 @@ class ContainerGuest : public run::Guest, public run::CallSocket {
   std::optional<uint64_t> MemoryUsed() const override;
   async::Task<run::GuestUsage> MeasureUsage() override;
 
+  const os::Directory* workspace() const override { return workdir_ ? &*workdir_ : nullptr; }
   run::CallSocket* call_socket() override { return this; }
   async::Task<Result<UniqueFd>> Listen() override { return jail_.Listen(); }
 
@@ -46,6 +47,7 @@ class ContainerGuest : public run::Guest, public run::CallSocket {
   confine::LimitPlan limits_;
   Isolation isolation_;
   ContainerFiles files_;
+  std::optional<os::Directory> workdir_;
   bool reports_files_ = true;
 };
 

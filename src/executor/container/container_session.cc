@@ -15,6 +15,7 @@
 #include "executor/container/python_inside.h"
 #include "executor/sandbox/session_plan.h"
 #include "executor/values.h"
+#include "os/pidfd.h"
 
 namespace cella::executor {
 namespace {
@@ -62,6 +63,7 @@ ContainerSession::ContainerSession(confine::LaunchContext& context, run::GuestSp
       limits_(std::move(limits)),
       isolation_(std::move(isolation)),
       files_(container_->bridge()),
+      workdir_(OpenWorkdir(spec_.policy)),
       ready_(std::move(ready)),
       cells_{context.loop,
              *context.decoding,
@@ -72,7 +74,11 @@ ContainerSession::ContainerSession(confine::LaunchContext& context, run::GuestSp
              -1,
              -1,
              os::NamespaceId{},
-             [](const runner::CheckpointFrame&, std::optional<RunnerCopy>) {}} {}
+             [this](const runner::CheckpointFrame& frame, std::optional<RunnerCopy> copy) {
+               OnCheckpoint(frame, std::move(copy));
+             },
+             true},
+      checkpoint_status_(FirstCheckpoint()) {}
 
 Task<Result<std::unique_ptr<run::Guest>>> ContainerSession::Open(confine::LaunchContext& context, run::GuestSpec spec,
                                                                  std::unique_ptr<Container> container,
@@ -127,9 +133,18 @@ Task<run::GuestUsage> ContainerSession::MeasureUsage() {
 
 void ContainerSession::Watch(Runner* runner) {
   if (runner == watched_) return;
-  if (watched_ != nullptr && *watched_) ready_.Remove(watched_->channel.fd());
+  if (watched_ != nullptr && *watched_) {
+    ready_.Remove(watched_->channel.fd());
+    if (watched_->pidfd) ready_.Remove(watched_->pidfd.get());
+  }
   watched_ = runner;
-  if (runner != nullptr) (void)ready_.Add(runner->channel.fd(), kKeyChannel);
+  if (runner == nullptr) return;
+  (void)ready_.Add(runner->channel.fd(), kKeyChannel);
+  if (runner->pidfd) (void)ready_.Add(runner->pidfd.get(), kKeyProcess);
+}
+
+bool ContainerSession::HasEnded(const Runner& runner) const {
+  return jail_.HasEnd(runner.tag) || (runner.pidfd && os::HasEnded(runner.pidfd.get()));
 }
 
 void ContainerSession::Discard(Runner& runner) {
@@ -214,9 +229,10 @@ Task<Status> ContainerSession::EnsureRunner(const std::string& language) {
   co_return Status{};
 }
 
-Task<Result<std::string>> ContainerSession::Exchange(Runner& runner, std::string payload) {
+Task<Result<std::string>> ContainerSession::Exchange(Runner& runner, std::string payload,
+                                                     std::optional<std::string> checkpoint) {
   Watch(&runner);
-  auto answer = co_await AskRunner(cells_, runner, std::move(payload), kAnswerPatience);
+  auto answer = co_await AskRunner(cells_, runner, std::move(payload), kAnswerPatience, checkpoint);
   co_return answer;
 }
 
@@ -252,8 +268,16 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::Begin(const run:
 Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginCell(const std::string& language,
                                                                           const run::BlockTurn& turn,
                                                                           run::StopToken stop) {
-  if (Runner& known = runners_[language]; known && (jail_.HasEnd(known.tag) || !TakeIdleFrames(cells_, known))) {
-    Discard(known);
+  found_ = StateAfter::kKept;
+  if (Runner& known = runners_[language]; known && !jail_.gone()) {
+    // It may have ended between two runs. The checkpoint has the state that the last run left, unless that checkpoint
+    // was still to come.
+    const bool idle = TakeIdleFrames(cells_, known);
+    if (!idle || HasEnded(known)) {
+      const bool behind = language == "python" && checkpoint_due_;
+      found_ = co_await Recover(language);
+      if (found_ == StateAfter::kRolledBack && !behind) found_ = StateAfter::kKept;
+    }
   }
   auto ensured = co_await EnsureRunner(language);
   if (!ensured) co_return std::unexpected(std::move(ensured.error()));
@@ -267,7 +291,7 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginCell(const 
   cell.code = turn.block.code;
   cell.stdin_text = turn.stdin_text;
   cell.input = turn.run.answers_input;
-  cell.checkpoint = CheckpointMode::kOff;
+  cell.checkpoint = spec_.checkpoint;
   if (turn.first && !turn.run.files.empty()) {
     co_return Err(ErrorCode::kUnsupported, "files: a session in a container takes none with a run: write them first");
   }
@@ -334,17 +358,25 @@ Task<Result<run::StateReport>> ContainerSession::AfterBlock(const run::RunFacts&
     co_await files_.RemoveCode();
   } else {
     co_await files_.Remove(std::exchange(value_files_, {}));
-    Runner& runner = runners_[block_language_];
-    report.state = facts.answer ? StateAfter::kKept : StateAfter::kLost;
-    // One that had no state has lost none.
-    if (!facts.answer && runner.runs == 0 && !facts.place_gone) report.state = StateAfter::kRolledBack;
-    if (facts.answer) ++runner.runs;
-    if (!facts.answer) Discard(runner);
-    report.checkpoint = spec_.checkpoint == CheckpointMode::kOff ? "off" : "skipped: container";
+    report = co_await AfterCell(facts);
   }
   auto reported = co_await files_.Report(sink);
   const bool gone = !reported && reported.error().code == ErrorCode::kClosed;
   if (!reported && !gone) co_return std::unexpected(std::move(reported.error()));
+  co_return report;
+}
+
+Task<run::StateReport> ContainerSession::AfterCell(const run::RunFacts& facts) {
+  const bool python = block_language_ == "python";
+  run::StateReport report;
+  report.checkpoint = python ? checkpoint_status_ : "off";
+  if (!facts.answer) {
+    report.state = co_await Recover(block_language_);
+    co_return report;
+  }
+  ++runners_[block_language_].runs;
+  report.state = found_;
+  checkpoint_due_ = checkpoint_due_ || (python && spec_.checkpoint != CheckpointMode::kOff);
   co_return report;
 }
 
@@ -397,6 +429,10 @@ Task<Status> ContainerSession::Reset() {
   for (auto& [language, runner] : runners_) {
     if (runner) Discard(runner);
   }
+  checkpoint_.reset();
+  checkpoint_due_ = false;
+  named_.clear();
+  checkpoint_status_ = FirstCheckpoint();
   jail_.KillGuest();
   auto killed = [this] { return jail_.TakeKilled(); };
   auto awaited = co_await AwaitReport(killed);
@@ -407,6 +443,8 @@ Task<void> ContainerSession::Close() {
   Watch(nullptr);
   ready_.Remove(jail_.control_fd());
   runners_.clear();
+  checkpoint_.reset();
+  named_.clear();
   co_await jail_.End();
   co_await container_->End();
 }

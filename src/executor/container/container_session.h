@@ -1,6 +1,7 @@
-// A session in a container: runners that keep state (Python, JavaScript and Bash, each started on first use by the
-// image's interpreter), other languages as programs beside them. There are no checkpoints: when an interpreter ends,
-// its variables are lost, and the next run has a new one. Lives on the loop.
+// A session in a container: runners that keep state (Python with checkpoints, JavaScript and Bash, each started on
+// first use by the image's interpreter), other languages as programs beside them. When an interpreter ends that has no
+// checkpoint, its variables are lost, and the next run has a new one. Lives on the loop. In two files: blocks and
+// runners (container_session.cc), checkpoints (container_checkpoints.cc).
 #pragma once
 
 #include <functional>
@@ -25,6 +26,7 @@
 namespace cella::executor {
 
 class ContainerSession : public run::Guest,
+                         public run::Checkpoints,
                          public run::Assistant,
                          public run::Resettable,
                          public run::Packages,
@@ -46,6 +48,12 @@ class ContainerSession : public run::Guest,
   std::optional<uint64_t> MemoryUsed() const override;
   async::Task<run::GuestUsage> MeasureUsage() override;
 
+  run::Checkpoints* checkpoints() override { return this; }
+  async::Task<Status> Save(const std::string& name) override;
+  async::Task<Status> Rollback(const std::string& name) override;
+  Status Drop(const std::string& name) override;
+  std::vector<std::string> List() const override;
+
   run::Assistant* assistant() override { return this; }
   async::Task<Result<std::string>> Ask(const std::string& language, CodeQuestion question, std::string code,
                                        size_t cursor) override;
@@ -56,6 +64,7 @@ class ContainerSession : public run::Guest,
   std::optional<Result<run::GuestPython>> python() const override { return python_; }
   async::Task<void> AskPython(run::StopToken stop) override;
 
+  const os::Directory* workspace() const override { return workdir_ ? &*workdir_ : nullptr; }
   run::CallSocket* call_socket() override { return this; }
   async::Task<Result<UniqueFd>> Listen() override { return jail_.Listen(); }
 
@@ -77,8 +86,19 @@ class ContainerSession : public run::Guest,
   async::Task<Result<std::unique_ptr<run::Execution>>> BeginProgram(const run::BlockTurn& turn);
   // Waits until `arrived` is true of the reports that init has sent. An Error: the container has ended.
   async::Task<Status> AwaitReport(std::function<bool()> arrived);
-  async::Task<Result<std::string>> Exchange(Runner& runner, std::string payload);
+  // With a name (empty: the automatic one): waits for that checkpoint, whose status is the answer.
+  async::Task<Result<std::string>> Exchange(Runner& runner, std::string payload,
+                                            std::optional<std::string> checkpoint = std::nullopt);
+  async::Task<run::StateReport> AfterCell(const run::RunFacts& facts);
+
+  void OnCheckpoint(const runner::CheckpointFrame& frame, std::optional<RunnerCopy> copy);
+  std::string FirstCheckpoint() const;
+  Runner Promote(RunnerCopy copy);
+  // After the end of an interpreter.
+  async::Task<StateAfter> Recover(const std::string& language);
+  async::Task<Status> AskForCheckpoint(Runner& runner, const std::string& name);
   void Watch(Runner* runner);
+  bool HasEnded(const Runner& runner) const;
   void Discard(Runner& runner);
 
   confine::LaunchContext& context_;
@@ -88,14 +108,21 @@ class ContainerSession : public run::Guest,
   confine::LimitPlan limits_;
   Isolation isolation_;
   ContainerFiles files_;
+  std::optional<os::Directory> workdir_;
   os::Pipe out_, err_;
   async::ReadySet ready_;
   os::CgroupMeter no_meter_;
   CellContext cells_;
   Runner* watched_ = nullptr;
   std::map<std::string, Runner> runners_;  // by language
-  std::string block_language_;             // of the block that is on; empty: it is a program
-  std::vector<std::string> value_files_;   // of the block that is on
+  std::optional<RunnerCopy> checkpoint_;   // the automatic one
+  std::string checkpoint_status_;          // what stands behind the next run
+  bool checkpoint_due_ = false;            // of the last run; the one that is there is older
+  std::map<std::string, RunnerCopy> named_;
+  std::string asked_name_, arrived_;      // the named checkpoint that was asked for last, and its status
+  StateAfter found_ = StateAfter::kKept;  // the state that the block that is on began with
+  std::string block_language_;            // of the block that is on; empty: it is a program
+  std::vector<std::string> value_files_;  // of the block that is on
   uint64_t oom_kills_before_ = 0;
   std::optional<Result<run::GuestPython>> python_;  // as the image's interpreter describes itself
   std::string packages_;                            // where its packages are inside; empty: nowhere

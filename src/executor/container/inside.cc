@@ -1,5 +1,7 @@
 #include "executor/container/inside.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -22,6 +24,13 @@ confine::EnvVars GuestVariablesInside(const run::GuestSpec& spec, const language
   confine::EnvVars variables = confine::GuestEnvVars(VariablesInside(), plan, spec.policy);
   if (!spec.spaces.empty()) confine::AddCalls(jail::kCallSocket, kProgramsInside, &variables);
   return variables;
+}
+
+std::optional<os::Directory> OpenWorkdir(const Policy& policy) {
+  if (policy.workdir.empty() || !policy.container.user.empty()) return std::nullopt;
+  UniqueFd fd(open(policy.workdir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return std::nullopt;
+  return os::Directory(std::move(fd), std::nullopt);
 }
 
 async::Task<run::GuestUsage> MeasureContainer(AgentBridge& bridge) {

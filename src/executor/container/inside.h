@@ -6,6 +6,7 @@
 #include "confine/env_vars.h"
 #include "executor/container/bridge.h"
 #include "os/cgroup.h"
+#include "os/directory.h"
 #include "run/executor.h"
 
 namespace cella::executor {
@@ -20,6 +21,10 @@ confine::EnvVars VariablesInside();
 
 // All variables of a guest.
 confine::EnvVars GuestVariablesInside(const run::GuestSpec& spec, const language::Plan& plan);
+
+// The working directory that the caller gave, which is the workspace inside. Absent: there is none, or its files are to
+// belong to another user than this process.
+std::optional<os::Directory> OpenWorkdir(const Policy& policy);
 
 // What the container's cgroup counted; absent where nothing does.
 std::optional<os::CgroupUsage> UsageOf(const AgentBridge& bridge);

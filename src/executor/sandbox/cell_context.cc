@@ -1,8 +1,10 @@
 #include "executor/sandbox/cell_context.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstdint>
 
 #include "async/deadline.h"
 #include "os/syscalls.h"
@@ -11,13 +13,19 @@ namespace cella::executor {
 namespace {
 
 // The two descriptors that come with a checkpoint; a guest may send anything, a pidfd of ours included.
-std::optional<RunnerCopy> TakeCopy(runner::Channel& channel, const os::NamespaceId& pid_namespace) {
+std::optional<RunnerCopy> TakeCopy(runner::Channel& channel, const CellContext& context) {
   UniqueFd socket = channel.TakeDescriptor();
   UniqueFd pidfd = channel.TakeDescriptor();
-  if (!socket || !pidfd || !os::LivesIn(pidfd.get(), pid_namespace)) return std::nullopt;
+  int32_t group = 0;
+  if (!socket || !pidfd) return std::nullopt;
+  if (context.in_container) {
+    if (recv(pidfd.get(), &group, sizeof group, MSG_DONTWAIT) != sizeof group || group <= 1) return std::nullopt;
+  } else if (!os::LivesIn(pidfd.get(), context.pid_namespace)) {
+    return std::nullopt;
+  }
   auto opened = runner::Channel::Open(std::move(socket));
   if (!opened) return std::nullopt;
-  return RunnerCopy{std::move(*opened), std::move(pidfd)};
+  return RunnerCopy{std::move(*opened), std::move(pidfd), group};
 }
 
 }  // namespace
@@ -43,7 +51,7 @@ void DropLateOutput(const CellContext& context) {
 
 void TakeCheckpoint(const CellContext& context, Runner& runner, const runner::CheckpointFrame& frame) {
   std::optional<RunnerCopy> copy;
-  if (frame.status == "taken") copy = TakeCopy(runner.channel, context.pid_namespace);
+  if (frame.status == "taken") copy = TakeCopy(runner.channel, context);
   context.on_checkpoint(frame, std::move(copy));
 }
 

@@ -30,6 +30,8 @@ struct CellContext {
   os::NamespaceId pid_namespace;  // the jail's
   // A checkpoint came: the automatic one, or a named one.
   std::function<void(const runner::CheckpointFrame& frame, std::optional<RunnerCopy> copy)> on_checkpoint;
+  // The jail is that of an agent: instead of a pidfd comes a socket (AgentBridge::TakeCopy).
+  bool in_container = false;
 };
 
 enum CellKey { kKeyOut, kKeyErr, kKeyControl, kKeyChannel, kKeyProcess };

@@ -14,7 +14,7 @@ namespace cella::executor {
 
 struct Runner {
   runner::Channel channel;
-  UniqueFd pidfd;                  // of one that was forked: readable when it has ended
+  UniqueFd pidfd;                  // of one that was forked: readable when it has ended. In a container a socket
   std::shared_ptr<Zygote> zygote;  // its parent; null: init is, and reports its end
   uint32_t tag = 0;                // in those reports
   int group = 0;                   // its process group as init numbers it; 0: not asked yet
@@ -30,6 +30,7 @@ struct Runner {
 struct RunnerCopy {
   runner::Channel channel;
   UniqueFd pidfd;
+  int group = 0;  // as init numbers it, where that is not read from the pidfd
 };
 
 // Why ReadFrames returned.

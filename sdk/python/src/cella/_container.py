@@ -48,6 +48,7 @@ class ContainerConfig(_Config):
     stop_container: Optional[bool] = None  # False: it stays, running and idle
     mounts: tuple[Mount, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
+    checkpoint: Optional[str] = None  # "auto", "always", "off"
     value_of: Optional[str] = None  # "last_expr", or "last_expr_or_assign": also what the last line assigns
     cpu_time_limit: Optional[Duration] = None
     pids_limit: Optional[int] = None
