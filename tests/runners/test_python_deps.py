@@ -34,8 +34,13 @@ class Installer:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            with connection, connection.makefile("rb") as stream:
-                header_size, body_size = struct.unpack("<II", stream.read(8))
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection):
+        """As the host, until the guest closes the connection: a run uses one for several calls."""
+        with connection, connection.makefile("rb") as stream:
+            while sizes := stream.read(8):
+                header_size, body_size = struct.unpack("<II", sizes)
                 header, body = json.loads(stream.read(header_size)), json.loads(stream.read(body_size))
                 answer, value = self._serve(header["operation"], body["args"])
                 head, value = json.dumps(answer).encode(), json.dumps(value).encode()
