@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Optional, Union
 
-from cella.config import Duration, Executor, Mount, Size, _Config, _settle
+from cella._config import Config, Duration, Mount, Size, settle
+from cella.config import Executor
 
 _MOST_CORES = 4096
 
 
 @dataclass(frozen=True)
-class ContainerConfig(_Config):
+class ContainerConfig(Config):
     """A container of Docker or Podman with the image's own interpreters. It has no network and limits, unless told
     otherwise.
 
@@ -63,7 +64,7 @@ class ContainerConfig(_Config):
     best_effort: bool = False
 
     def __post_init__(self) -> None:
-        _settle(self)
+        settle(self)
         if self.auth_token and self.auth_disabled:
             raise ValueError("auth_token and auth_disabled=True contradict each other: give one of them")
         if not self.auth_token and not self.auth_disabled:
