@@ -143,28 +143,39 @@ function(cella_read_marks file)
   set(needs "${found}" PARENT_SCOPE)
 endfunction()
 
-# Registers a file as `NAME`, and, depending on its marks, as `NAME.alone`, `NAME.as_user` and `NAME.as_user.alone`. Further
-# arguments are passed to cella_pytest.
-function(cella_pytest_file name file)
-  cella_read_marks("${file}")
-  set(words PATHS "${file}" NEEDS ${needs} ${ARGN})
+# Registers the tests of a file that have the mark WITH (all without it) as `NAME`, and of these the ones marked `alone` as
+# `NAME.alone`. `alone` and `needs` are what cella_read_marks found. Further arguments are passed to cella_pytest.
+function(cella_pytest_apart name alone needs)
+  cmake_parse_arguments(ARG "" "WITH" "" ${ARGN})
+  set(words NEEDS ${needs} ${ARG_UNPARSED_ARGUMENTS})
+  if(ARG_WITH)
+    string(APPEND ARG_WITH " and ")
+  endif()
   if(NOT alone STREQUAL "all")
-    cella_pytest(${name} ${words} MARK "not alone")
+    cella_pytest(${name} ${words} MARK "${ARG_WITH}not alone")
   endif()
   if(NOT alone STREQUAL "none")
-    cella_pytest(${name}.alone ${words} MARK alone ALONE)
+    cella_pytest(${name}.alone ${words} MARK "${ARG_WITH}alone" ALONE)
+  endif()
+endfunction()
+
+# Registers a file as `NAME`, and, depending on its marks, as `NAME.alone`, `NAME.as_user` and `NAME.as_user.alone`; with
+# FULL_SECOND_USER also all of it as an ordinary user, as `long.NAME.as_user`, for `make test-long`. Further arguments are
+# passed to cella_pytest.
+function(cella_pytest_file name file)
+  cmake_parse_arguments(ARG "FULL_SECOND_USER" "" "" ${ARGN})
+  cella_read_marks("${file}")
+  set(words PATHS "${file}" ${ARG_UNPARSED_ARGUMENTS})
+  cella_pytest_apart(${name} ${alone} "${needs}" ${words})
+  list(REMOVE_ITEM words CHECK)
+  if(ARG_FULL_SECOND_USER)
+    cella_pytest_apart(long.${name}.as_user ${alone} "${needs}" ${words} AS_USER LONG)
   endif()
   if(NOT as_user STREQUAL "none")
-    list(REMOVE_ITEM words CHECK)
-    if(NOT alone STREQUAL "all")
-      cella_pytest(${name}.as_user ${words} MARK "as_user and not alone" AS_USER)
-    endif()
-    if(NOT alone STREQUAL "none")
-      cella_pytest(${name}.as_user.alone ${words} MARK "as_user and alone" AS_USER ALONE)
-      if(as_user STREQUAL "some" AND alone STREQUAL "some")
-        # Single tests have these marks. If no test has both, pytest exits with 5.
-        set_tests_properties(${name}.as_user.alone PROPERTIES SKIP_RETURN_CODE 5)
-      endif()
+    cella_pytest_apart(${name}.as_user ${alone} "${needs}" ${words} WITH as_user AS_USER)
+    if(as_user STREQUAL "some" AND alone STREQUAL "some")
+      # Single tests have these marks. If no test has both, pytest exits with 5.
+      set_tests_properties(${name}.as_user.alone PROPERTIES SKIP_RETURN_CODE 5)
     endif()
   endif()
 endfunction()
