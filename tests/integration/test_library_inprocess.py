@@ -436,6 +436,18 @@ def test_process_exits_while_code_runs(script):
     assert shown(script(code, timeout=20)) == "leaving\n"
 
 
+def test_process_exits_while_sessions_are_opened(script):
+    """Its interpreter ends the library's thread wherever that wants the interpreter's lock."""
+    code = """
+    def open_many():
+        while True: open_()
+    open_()
+    for _ in range(2): threading.Thread(target=open_many, daemon=True).start()
+    time.sleep(0.05)
+    """
+    assert [shown(script(code)) for _ in range(20)] == [""] * 20
+
+
 def test_embedded_process_exits_while_code_runs(embed):
     policy = {"limits": {"timeout": "200ms"}}
     assert shown(embed("import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()", policy=policy)) == ""

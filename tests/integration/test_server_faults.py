@@ -160,7 +160,8 @@ def test_ended_runs_use_little_memory(serve):
         before = max(before, resident(server.pid))
     for _ in range(6):
         assert session.run(LOUD)["status"] == "ok"
-    assert wait_until(lambda: resident(server.pid) - before < 32 << 20), (before, resident(server.pid))
+    # Six outputs of 17 MB that stayed would be more. What is in flight differs by some 40 MB on a busy machine.
+    assert wait_until(lambda: resident(server.pid) - before < 64 << 20), (before, resident(server.pid))
 
 
 def test_disconnected_followers_leave_no_descriptors(serve):

@@ -1,12 +1,17 @@
 // cella-python.so: CPython through its stable ABI, so that one build serves every Python from 3.9 on. The interpreter
 // belongs to the process: it gets no signal handlers, and it is never finalised. One thread of ours starts it, is its
 // main thread, and opens sessions; it never runs their code.
+//
+// An interpreter that is being finalised ends a thread that wants the GIL with pthread_exit, which unwinds the frames
+// of this file. It is compiled without exceptions, because the unwinder calls the personality of a frame that has
+// clean-ups, and ours is linked statically: it aborts on the context of another unwinder.
 #define Py_LIMITED_API 0x03090000
 #include "library/embedded/plugin.h"
 
 #include <Python.h>
 #include <fcntl.h>
 #include <locale.h>
+#include <pthread.h>
 #include <signal.h>
 
 #include <condition_variable>
@@ -15,7 +20,6 @@
 #include <deque>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 
 namespace {
@@ -126,25 +130,27 @@ PyObject* Boot(const cella_python_options& options, std::string* version, std::s
   return serve;
 }
 
+// With the GIL.
 void OpenSession(PyObject* serve, int socket) {
-  const PyGILState_STATE held = PyGILState_Ensure();
   PyObject* opened = PyObject_CallFunction(serve, "i", socket);
   if (opened == nullptr) (void)TakeError();
   Py_XDECREF(opened);
-  PyGILState_Release(held);
 }
 
-void Body(const cella_python_options options) {
+// The frame below is the C library's: that of std::thread has clean-ups. Takes over the options.
+void* Body(void* argument) {
+  const auto* taken = static_cast<cella_python_options*>(argument);
+  const cella_python_options options = *taken;
+  delete taken;
   Plugin& plugin = State();
   std::string error, version, prefix;
   const bool is_new = Py_IsInitialized() == 0;
   if (is_new) Initialize(options.program);
-  const PyGILState_STATE held = PyGILState_Ensure();
+  // The thread's state, kept for good: an interpreter that was finalised can make none, and ends threads that have one.
+  (void)PyGILState_Ensure();
   PyObject* serve = Boot(options, &version, &prefix);
   if (serve == nullptr) error = TakeError();
-  PyGILState_Release(held);
-  // The GIL is this thread's until now; from here on it takes it for each call.
-  if (is_new) (void)PyEval_SaveThread();
+  PyThreadState* state = PyEval_SaveThread();
   std::unique_lock lock(plugin.mutex);
   plugin.error = std::move(error);
   plugin.version = std::move(version);
@@ -156,9 +162,24 @@ void Body(const cella_python_options options) {
     const int socket = plugin.sockets.front();
     plugin.sockets.pop_front();
     lock.unlock();
+    PyEval_RestoreThread(state);
     OpenSession(serve, socket);
+    state = PyEval_SaveThread();
     lock.lock();
   }
+  return nullptr;
+}
+
+// Zero, or an errno.
+int StartThread(const cella_python_options& options) {
+  auto* copy = new cella_python_options(options);
+  pthread_t thread = {};
+  const int error = pthread_create(&thread, nullptr, Body, copy);
+  if (error != 0) {
+    delete copy;
+    return error;
+  }
+  return pthread_detach(thread);
 }
 
 }  // namespace
@@ -171,10 +192,8 @@ CELLA_PLUGIN char* cella_python_start(const cella_python_options* options) {
   if (!std::exchange(plugin.begun, true)) {
     sigset_t before;
     (void)pthread_sigmask(SIG_SETMASK, &options->signals, &before);
-    try {
-      std::thread(Body, *options).detach();
-    } catch (const std::exception& error) {
-      plugin.error = error.what();
+    if (const int error = StartThread(*options); error != 0) {
+      plugin.error = strerror(error);
       plugin.started = true;
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, nullptr);
