@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 constexpr uid_t kStranger = 12345;
 
-// Below the home directory, since /tmp is everybody's.
+// Below the home directory, since every user may write to /tmp.
 class HostProgramTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -25,7 +25,7 @@ class HostProgramTest : public ::testing::Test {
     std::filesystem::create_directories(dir_ + "/tools/bin");
     program_ = Write("tools/bin/tool");
     places_ = {dir_ + "/tools"};
-    if (Check("/bin/sh") != "ok") GTEST_SKIP() << "the directories of the system belong to somebody else here";
+    if (Check("/bin/sh") != "ok") GTEST_SKIP() << "the directories of the system belong to another user here";
     if (Check(program_) != "ok") GTEST_SKIP() << Check(program_);
   }
   void TearDown() override {

@@ -265,7 +265,7 @@ TEST(TreeWalkTest, IsBoundedAndReportsTheBound) {
 }
 
 TEST(DirectoryIdentityTest, UsesTheRightsOfTheGuest) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root, to act as somebody else";
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to act as another user";
   TempDirectory temp;
   const FsIdentity nobody{65534, 65534};
   ASSERT_EQ(chown(temp.path().c_str(), nobody.uid, nobody.gid), 0);
@@ -286,7 +286,7 @@ TEST(DirectoryIdentityTest, UsesTheRightsOfTheGuest) {
 }
 
 TEST(DirectoryIdentityTest, RemovesDirectoriesWithoutPermissions) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root, to act as somebody else";
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to act as another user";
   TempDirectory temp;
   const FsIdentity nobody{65534, 65534};
   ASSERT_EQ(chown(temp.path().c_str(), nobody.uid, nobody.gid), 0);

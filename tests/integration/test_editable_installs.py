@@ -1,4 +1,4 @@
-"""--venv with editable installs: directories that .pth files of the environment add are shown, read-only, if nobody but root
+"""--venv with editable installs: directories that .pth files of the environment add are shown, read-only, if only root
 and the caller could have written them."""
 
 import os

@@ -302,7 +302,7 @@ def test_answer_of_an_exchanged_program_is_not_remembered(project):
 
 
 def test_answer_cannot_make_other_directories_visible(project):
-    """A planted interpreter claims to be installed in somebody else's environment."""
+    """A planted interpreter claims to be installed in another user's environment."""
     private = project.home / "private"
     subprocess.run([PYTHON, "-m", "venv", "--without-pip", private], check=True)
     (private / "secret").write_text("secret")
@@ -319,7 +319,7 @@ def test_answer_cannot_make_other_directories_visible(project):
 
 
 def test_private_interpreter_is_asked_all_the_same(project):
-    """Below a directory that only its owner may enter; started by root, the guest is somebody else."""
+    """Below a directory that only its owner may enter; started by root, the guest is another user."""
     prefix = project.home / "private" / "python"
     prefix.parent.mkdir()
     prefix.parent.chmod(0o700)

@@ -263,7 +263,7 @@ def test_pth_file_does_not_lead_the_zygote_to_files_writable_by_guests(cella, sc
             return int(repl.value("import planted; planted.who"))
 
     preload = ("--preload", "planted")
-    assert importer("ro", *preload) == 0, "not even what nobody can write is imported by the zygote: proves nothing"
+    assert importer("ro", *preload) == 0, "the zygote does not import even a read-only file: proves nothing"
     # The zygote does not see it; the guest does.
     with pytest.raises(Gone, match="No module named 'planted'"):
         importer("rw", *preload)

@@ -1,4 +1,4 @@
-"""A process and all below it, remembered by pid and start time: a pid alone may be somebody else's later."""
+"""A process and all below it, remembered by pid and start time: a pid alone may be another process's later."""
 
 import os
 import pathlib
