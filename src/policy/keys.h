@@ -159,7 +159,6 @@ bool IsAsked(const Key& key, const SessionSpec& spec);
 // Whether the key has a meaning for the executor. Code that needs to tell executors apart asks for a key of theirs.
 bool Takes(ExecutorKind executor, std::string_view key);
 // Whether sessions like this one add packages: not in another root tree, and in a container only if it stays.
-// stays.
 bool TakesPackages(const SessionSpec& spec);
 // The first given key that has no meaning for the executor.
 const Key* FindMeaningless(const KeySet& given, ExecutorKind executor);

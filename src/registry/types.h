@@ -53,6 +53,7 @@ struct NewRun {
   std::string code_sha256;
   uint64_t code_bytes = 0;
   std::optional<std::string> idempotency_key;  // of its session
+  bool chosen_id = false;                      // by the client, so that it may be that of an earlier run
 };
 
 struct RunRecord : NewRun {
@@ -75,6 +76,7 @@ struct Accepted {
     kNew,
     kRepeated,  // its key is that of an earlier run of the same code, which is named here; nothing was written
     kConflict,  // its key is that of an earlier run of other code
+    kTaken,     // its id is that of an earlier run, of any session
   };
   As as = As::kNew;
   std::string run;

@@ -75,6 +75,10 @@ Result<Accepted> RegistryWriter::AddRun(const NewRun& run, Timestamp at) {
     TRY(auto earlier, Earlier(run));
     if (earlier) return *earlier;
   }
+  if (run.chosen_id) {
+    TRY(const int64_t taken, database_.Number("SELECT count(*) FROM runs WHERE id = ?", run.id));
+    if (taken > 0) return Accepted{Accepted::As::kTaken, run.id, 0};
+  }
   int64_t number = 0;
   if (in_session) {
     TRY(number,

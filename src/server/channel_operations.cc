@@ -78,20 +78,13 @@ class Channel : public ToolProvider {
     if (!body) co_return co_await Complain(Json::object(), body.error());
     const std::string type = body->value("type", Json()).is_string() ? (*body)["type"].get<std::string>() : "";
     if (type == "run") co_return co_await Start(std::move(*body));
-    if (type == "interrupt" || type == "cancel") {
-      // Without a run it means the one that is on.
-      const bool named = body->contains("run") && (*body)["run"].is_string();
-      auto run = named ? session_->FindRun((*body)["run"].get_ref<const std::string&>()) : session_->current();
-      if (!run && (named || type == "cancel")) {
-        co_return co_await Complain(*body, NotFound("there is no such run").error());
-      }
-      if (run) (void)run->Stop(type == "cancel" ? StopReason::kCancel : StopReason::kInterrupt);
-      co_return Status{};
-    }
+    if (type == "interrupt" || type == "cancel") co_return co_await Stop(*body, type == "cancel");
     if (type == "input") {
       std::optional<std::string> line;
       if (body->contains("text") && (*body)["text"].is_string()) line = (*body)["text"].get<std::string>();
-      const Status replied = session_->Reply(std::move(line));
+      const auto run = FindRun(*body);
+      const Status replied =
+          run ? run->Reply(std::move(line)) : Status(Err(ErrorCode::kInvalid, "nothing waits for input"));
       if (!replied) co_return co_await Complain(*body, ToApiError(replied.error()));
       co_return Status{};
     }
@@ -106,6 +99,26 @@ class Channel : public ToolProvider {
       co_return Status{};
     }
     co_return co_await Complain(*body, Invalid("type: run, input, interrupt, cancel, put, tools or reply").error());
+  }
+
+  // The run that a message names, else the one that is on; null: there is none.
+  std::shared_ptr<HostedRun> FindRun(const Json& body) const {
+    if (!NamesRun(body)) return session_->current();
+    return body["run"].is_string() ? session_->FindRun(body["run"].get_ref<const std::string&>()) : nullptr;
+  }
+  static bool NamesRun(const Json& body) { return body.contains("run") && !body["run"].is_null(); }
+
+  async::Task<Status> Stop(const Json& body, bool cancels) {
+    const auto run = FindRun(body);
+    if (!run && (cancels || NamesRun(body))) {
+      co_return co_await Complain(body, NotFound("there is no such run").error());
+    }
+    const bool stopped = run && run->Stop(cancels ? StopReason::kCancel : StopReason::kInterrupt);
+    nlohmann::ordered_json answer = {{"type", "answer"}};
+    if (body.contains("ref")) answer["ref"] = body["ref"];
+    answer["run"] = run ? Json(run->id()) : Json();
+    answer[cancels ? "cancelled" : "interrupted"] = stopped;
+    co_return co_await Say(answer);
   }
 
   // {"variables": {"name": VALUE}}, as a run has them.

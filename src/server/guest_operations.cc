@@ -57,14 +57,21 @@ async::Task<void> Reset(Hub& hub, Call& call) {
 }
 
 async::Task<void> Input(Hub& hub, Call& call) {
-  auto asked = co_await Take(hub, call, {"text", "eof"});
+  auto asked = co_await Take(hub, call, {"text", "eof", "run"});
   if (!asked) co_return;
+  auto run = asked->session->current();
+  if (auto named = asked->body.find("run"); named != asked->body.end() && !named->is_null()) {
+    if (!named->is_string()) co_return co_await Refuse(call.exchange, MustBe("run", "a string", *named).error());
+    run = asked->session->FindRun(named->get_ref<const std::string&>());
+    if (!run) co_return co_await Refuse(call.exchange, NotFound("there is no such run").error());
+  }
   std::optional<std::string> text;
   if (auto found = asked->body.find("text"); found != asked->body.end() && !found->is_null()) {
     if (!found->is_string()) co_return co_await Refuse(call.exchange, MustBe("text", "a string", *found).error());
     text = found->get<std::string>();
   }
-  const Status replied = asked->session->Reply(std::move(text));
+  const Status replied =
+      run ? run->Reply(std::move(text)) : Status(Err(ErrorCode::kInvalid, "nothing waits for input"));
   co_await AnswerStatus(call, replied, {{"accepted", true}});
 }
 

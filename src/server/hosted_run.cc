@@ -1,5 +1,6 @@
 #include "server/hosted_run.h"
 
+#include "run/stop.h"
 #include "server/render.h"
 
 namespace cella::server {
@@ -21,6 +22,19 @@ HostedRun::HostedRun(async::Loop& loop, async::BlockingPool& work, std::string i
       err_(std::move(paths.errors), limits.file),
       large_(work, std::move(paths.large), limits.file),
       ended_(loop) {}
+
+void HostedRun::Attach(std::shared_ptr<session::Run> run) {
+  run_ = std::move(run);
+  if (early_stop_) (void)run_->Stop(*early_stop_);
+}
+
+bool HostedRun::Stop(StopReason reason) {
+  if (run_) return run_->Stop(reason);
+  const bool is_weaker = early_stop_ && run::Strength(*early_stop_) > run::Strength(reason);
+  if (phase_ == Phase::kEnded || is_weaker) return false;
+  early_stop_ = reason;
+  return true;
+}
 
 void HostedRun::Keep(Stream stream, std::string_view bytes) { (stream == Stream::kStdout ? out_ : err_).Append(bytes); }
 
@@ -110,6 +124,11 @@ void HostedRun::Discard() {
   out_.Discard();
   err_.Discard();
   large_.Discard();
+}
+
+Status HostedRun::Reply(std::optional<std::string> text) {
+  if (!run_) return Err(ErrorCode::kInvalid, "nothing waits for input");
+  return run_->Reply(std::move(text));
 }
 
 std::vector<registry::EventRecord> HostedRun::TakeNews() {

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,11 +37,13 @@ class HostedRun : public run::EventSink {
   Phase phase() const { return phase_; }
   const std::shared_ptr<registry::EventLog>& events() const { return events_; }
 
-  // The engine's side, once the run is queued there.
-  void Attach(std::shared_ptr<session::Run> run) { run_ = std::move(run); }
+  // The engine's side, once the run is queued there. It gets the stop that was requested before.
+  void Attach(std::shared_ptr<session::Run> run);
   const std::shared_ptr<session::Run>& engine() const { return run_; }
-  // False: the run is over, or a request as strong stands.
-  bool Stop(StopReason reason) { return run_ && run_->Stop(reason); }
+  // Also of a run that the registry is still being told of. False: the run is over, or a stronger request stands.
+  bool Stop(StopReason reason);
+  // kInvalid: nothing waits for input.
+  Status Reply(std::optional<std::string> text);
 
   // Everything that the run writes, before it is capped for events and Result.
   void Keep(Stream stream, std::string_view bytes);
@@ -100,6 +103,7 @@ class HostedRun : public run::EventSink {
   const std::string id_;
   const std::string owner_;
   std::shared_ptr<session::Run> run_;
+  std::optional<StopReason> early_stop_;  // requested before there was run_
   Phase phase_ = Phase::kQueued;
   std::shared_ptr<registry::EventLog> events_;
   session::EventEncoder encoder_;

@@ -64,6 +64,11 @@ std::shared_ptr<HostedRun> HostedSession::FindRun(std::string_view id) const {
   return expected == expected_.end() ? nullptr : expected->second;
 }
 
+void HostedSession::StopExpecting(const std::string& id, const HostedRun* run) {
+  auto expected = expected_.find(id);
+  if (expected != expected_.end() && expected->second.get() == run) expected_.erase(expected);
+}
+
 std::shared_ptr<HostedRun> HostedSession::current() const {
   const auto& run = parts_.session->current();
   return run ? FindRun(run->id()) : nullptr;
@@ -99,12 +104,6 @@ void HostedSession::ForgetOldRuns() {
 uint64_t HostedSession::Listen(Listener listener) {
   listeners_.emplace(++last_listener_, std::move(listener));
   return last_listener_;
-}
-
-Status HostedSession::Reply(std::optional<std::string> text) {
-  const auto& run = parts_.session->current();
-  if (!run) return Err(ErrorCode::kInvalid, "nothing waits for input");
-  return run->Reply(std::move(text));
 }
 
 void HostedSession::Stop(std::string because) { parts_.session->Stop(std::move(because)); }

@@ -60,9 +60,6 @@ class HostedSession {
   // The run whose turn it is; null: none.
   std::shared_ptr<HostedRun> current() const;
 
-  // To the run that is on. kInvalid: nothing waits for input.
-  Status Reply(std::optional<std::string> text);
-
   // Called with every run that is accepted, until Unlisten; for channels that follow the session.
   using Listener = std::function<void(const std::shared_ptr<HostedRun>&)>;
   uint64_t Listen(Listener listener);
@@ -78,8 +75,9 @@ class HostedSession {
 
   // For the service that runs code (run_service.h).
   // The registry is being told of the run, which begins afterwards: a repeated request may find it there before.
-  void Expect(const std::shared_ptr<HostedRun>& run) { expected_[run->id()] = run; }
-  void StopExpecting(const std::string& id) { expected_.erase(id); }
+  // Of two runs with the same id, which a client may choose, the first one is found.
+  void Expect(const std::shared_ptr<HostedRun>& run) { expected_.try_emplace(run->id(), run); }
+  void StopExpecting(const std::string& id, const HostedRun* run);
   void Keep(const std::shared_ptr<HostedRun>& run);
   void Announce(const std::shared_ptr<HostedRun>& run);
   void NoteEnd(const RunResult& result);

@@ -192,8 +192,12 @@ class BatchRunner {
       on_.insert(&stop);
       auto result = co_await RunAlone(hub_, call_.client, batch_.spec, snippet.run, "run.batch", stop);
       on_.erase(&stop);
-      if (ended_) ended_->Set();
-      if (result || result.error().status != kTooManyRequests || on_.empty() || gone_) co_return result;
+      const bool waits = !result && result.error().status == kTooManyRequests && !on_.empty() && !gone_;
+      if (!waits) {
+        // A refusal frees nothing, so that a run that goes on to wait wakes no other.
+        if (ended_) ended_->Set();
+        co_return result;
+      }
       if (!ended_ || ended_->is_set()) ended_ = std::make_shared<async::Event>(hub_.loop);
       auto ended = ended_;
       (void)co_await ended->Wait();

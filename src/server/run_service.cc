@@ -153,6 +153,7 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> StartRun(Hub& hub, HostedSession
   const bool chosen_id = !spec.id.empty();
   if (!chosen_id) spec.id = session::NewRunId();
   registry::NewRun row = RowOf(spec, session.id(), session.owner(), hash, delivery);
+  row.chosen_id = chosen_id;
   const std::string base = hub.RunsDirectory() + "/" + row.id;
   registry::EventLogLimits limits;
   limits.file = hub.config.retention.event_log_bytes;
@@ -161,16 +162,14 @@ async::Task<Answer<std::shared_ptr<HostedRun>>> StartRun(Hub& hub, HostedSession
       RunPaths{base + ".events", base + ".stdout", base + ".stderr", base + ".large"}, limits);
   if (chosen_id || delivery.idempotency_key || hub.registry.health().last_error) {
     // The key or the id may already be taken, or the registry may still be failing: the run must not begin before.
-    if (chosen_id) {
-      auto taken = co_await hub.registry.FindRun(row.id);
-      if (!taken) co_return Refused(taken.error());
-      if (*taken) co_return Conflict("this id belongs to an earlier run: " + row.id);
-    }
     session.Expect(run);
     // By value: `run` has been moved into the answer when this is called.
-    ScopeExit begins([&session, id = run->id()] { session.StopExpecting(id); });
+    ScopeExit begins([&session, id = run->id(), expected = run.get()] { session.StopExpecting(id, expected); });
     auto accepted = co_await hub.registry.RunAccepted(std::move(row));
     if (!accepted) co_return Refused(accepted.error());
+    if (accepted->as == registry::Accepted::As::kTaken) {
+      co_return Conflict("this id belongs to an earlier run: " + run->id());
+    }
     if (accepted->as != registry::Accepted::As::kNew) {
       co_return co_await FindRepeated(hub, session, hash, *delivery.idempotency_key);
     }

@@ -49,6 +49,7 @@ async::Task<bool> StreamEvents(http::Exchange& exchange, const HostedRun& run, s
   const bool sse = format == StreamFormat::kSse;
   auto begun = co_await exchange.Begin(200, {{"Content-Type", sse ? http::kEventStreamType : http::kNdjsonType},
                                              {"Cache-Control", "no-store"},
+                                             {"X-Cella-Run", run.id()},
                                              {"X-Accel-Buffering", "no"}});
   if (!begun) co_return false;
   auto reader = run.events()->ReadAfter(after);

@@ -532,6 +532,17 @@ def test_output_to_a_pipe_is_unchanged(cella, environment):
     assert ended.stdout == b"\x1b[2J\xff\x9b", ended.describe()
 
 
+def test_cell_ends_when_its_reader_is_gone(cella, environment):
+    """As `yes | head -1` does."""
+    argv = [str(cella.binary), "repl", "--python", PYTHON, "--timeout", "60s"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as repl:
+        repl.stdin.write(b"while True: print('y')")
+        repl.stdin.close()
+        assert repl.stdout.readline() == b"y\n"
+        repl.stdout.close()
+        assert repl.wait(20) == 125
+
+
 def test_invalid_options_are_rejected(cella, environment, tmp_path):
     ended = piped(cella, environment, "1", "--lang", "klingon")
     assert ended.exit_code == 2 and b"unknown language 'klingon'" in ended.stderr

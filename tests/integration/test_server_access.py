@@ -290,6 +290,26 @@ def test_run_quota_of_a_client_is_enforced(serve):
     assert two.value("1") == "1"
 
 
+def processor_time(pid):
+    """Of this process alone, in seconds."""
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_batch_waits_for_its_own_quota_without_trying_all_the_time(serve):
+    server = serve(config={"quota": {"concurrent_runs": 1}})
+    client = server.client()
+    client.post("/v1/run", code="1").expect(200)
+    before = processor_time(server.pid)
+    snippets = [{"code": f"import time; time.sleep(1); print({n})"} for n in range(4)]
+    lines = client.post("/v1/batch", snippets=snippets, concurrency=4).expect(200).splitlines()
+    assert {line["index"]: line["result"]["stdout"] for line in map(json.loads, lines)} == {n: f"{n}\n" for n in range(4)}
+    # Trying all the time takes as much as the processors have left; waiting takes some milliseconds.
+    used = processor_time(server.pid) - before
+    assert used < 0.2, used
+
+
 def test_repeated_idempotent_request_uses_no_quota(serve):
     session = serve(config={"quota": {"concurrent_runs": 1}}).client().open()
     run = session.start("import time; time.sleep(60)", idempotency_key="k")

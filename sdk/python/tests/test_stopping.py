@@ -161,6 +161,55 @@ def test_interrupt_keeps_the_state(session, wait, twin):
     assert wait(session.interrupt()) is False
 
 
+def test_interrupt_of_a_run_never_reaches_another(session, wait, twin):
+    first = wait(session.start(FOREVER))
+    for event in twin.each(first.events()):
+        if event.type == "stdout":
+            break
+    assert wait(first.interrupt()) is True
+    assert wait(first.result()).error.name == "KeyboardInterrupt"
+    second = wait(session.start(FOREVER))
+    assert wait(first.interrupt()) is False
+    assert wait(second.status()) in ("queued", "running")
+    assert wait(second.cancel()) is True
+    assert wait(second.result()).status == "cancelled"
+
+
+WAITING = """
+    import os, signal, threading, time
+    import cella, cella.sync
+    session = cella.sync.Session(%s)
+    session.run("x = 41")
+    other = session.start("import time; time.sleep(2); x += 1")
+
+    def press_ctrl_c():
+        while len(session.client.list_runs(session.id)["runs"]) < 3:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press_ctrl_c).start()
+    try:
+        session.run("x = 0"%s)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    print("other", other.result().status, flush=True)
+    print("value", session.run("x").value, flush=True)
+    session.close()
+"""
+
+
+@pytest.mark.parametrize(
+    "place, how",
+    [("", ""), ("", ", on_stderr=print"), ("cella.InProcessExecutor()", "")],
+    ids=["plain", "stream", "inprocess"],
+)
+def test_ctrl_c_while_a_run_waits_does_not_reach_the_run_that_is_on(place, how):
+    with Child(WAITING % (place, how)) as child:
+        assert child.answer("value") == "42"
+        assert child.finish() == 0, child.describe()
+        assert "interrupted" in child.said and "other ok" in child.said, child.said
+
+
 CTRL_C = """
     import cella.sync
     session = cella.sync.Session()

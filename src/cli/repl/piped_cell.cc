@@ -44,11 +44,14 @@ async::Task<int> RunPipedCell(async::Loop& loop, session::Session& session, RunV
   spec.blocks = {{std::move(language), std::move(*code)}};
   auto run = session.Submit(std::move(spec), &view);
   if (run) {
+    // A cell writes to a pipe of its session, which stays open: code that prints without end would go on.
+    view.set_on_reader_gone([&] { (void)(*run)->Stop(StopReason::kClientGone); });
     auto second = co_await async::FirstOf((*run)->Ended(), stop.Wait());
     if (second.index() == 1) {
       (void)(*run)->Stop(StopReason::kCancel);
       (void)co_await (*run)->Ended();
     }
+    view.set_on_reader_gone(nullptr);
     co_return (*run)->result().outcome.exit_code;
   }
   co_await view.Complain(run.error().message);

@@ -91,6 +91,7 @@ async::Task<bool> RunView::Write(Output& output, std::string_view bytes) {
     Note(bytes);
   }
   bool wanted = co_await output.own.Write(bytes);
+  if (!wanted && &output == &out_ && on_reader_gone_) on_reader_gone_();
   co_return wanted;
 }
 

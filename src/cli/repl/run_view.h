@@ -3,6 +3,7 @@
 // sequences.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,8 @@ class RunView : public run::EventSink {
   async::Task<void> Complain(std::string_view text);
 
   void set_shows_time(bool on) { shows_time_ = on; }
+  // Called when the reader of standard output turns out to be gone.
+  void set_on_reader_gone(std::function<void()> call) { on_reader_gone_ = std::move(call); }
 
  private:
   struct Output {
@@ -57,6 +60,7 @@ class RunView : public run::EventSink {
   ProgressBar bar_;
   bool shows_bar_ = false;
   std::string line_;  // on the terminal, not ended
+  std::function<void()> on_reader_gone_;
 };
 
 // "timeout: …; rolled back to before this run". Empty: nothing to say.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -9,6 +12,17 @@ if TYPE_CHECKING:
 
 # Beyond the time that a run may take.
 _SHORT = 3.0
+
+
+def new_run_id() -> str:
+    """With an id of its own a run can be stopped while its answer is awaited."""
+    return "run_" + os.urandom(16).hex()
+
+
+def has_other_threads() -> bool:
+    """Which may run code in the same session."""
+    threads = sys.modules.get("threading")
+    return threads is not None and threads.active_count() > 1
 
 
 def patience_for(timeout: object, otherwise: float) -> float:

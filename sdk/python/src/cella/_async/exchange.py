@@ -38,7 +38,7 @@ _BROKEN = (OSError, EOFError)
 class Answer:
     """An answer whose body may still be on its way. `release` it."""
 
-    __slots__ = ("_connection", "_exchanges", "_interrupted", "_probes", "response")
+    __slots__ = ("_connection", "_exchanges", "_probes", "interrupted", "response")
 
     def __init__(
         self, exchanges: Exchanges, connection: Connection, interrupted: Optional[Interrupted], probes: bool
@@ -46,7 +46,7 @@ class Answer:
         self._exchanges = exchanges
         self._probes = probes
         self._connection: Optional[Connection] = connection
-        self._interrupted = interrupted
+        self.interrupted = interrupted
         self.response = Response()
 
     async def receive(self) -> None:
@@ -64,8 +64,8 @@ class Answer:
             except _BROKEN as error:
                 raise self._exchanges.broken(error) from error
             except INTERRUPTS:
-                if self._interrupted is not None:
-                    await self._finish_interrupted(self._interrupted)
+                if self.interrupted is not None:
+                    await self._finish_interrupted(self.interrupted)
                 raise
 
     async def _finish_interrupted(self, interrupted: Interrupted) -> None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from cella.config import InProcessConfig
 
     OnEvent = Callable[[Event], Awaitable[None]]
-    Interrupted = Callable[[], Awaitable[None]]
     Document = dict[str, Any]
 
 # Code that was interrupted has so long to end by itself; after that it is cancelled.
@@ -181,15 +180,14 @@ class InProcess:
 
     # Runs
 
-    async def _wait(self, record: Record, interrupted: Optional[Interrupted]) -> None:
+    async def _wait(self, record: Record, interrupts: bool = False) -> None:
         bell = Bell()
         record.waiters.append(bell)
         try:
             while not record.done:
                 await bell.wait()
         except INTERRUPTS:
-            if interrupted is not None:
-                await interrupted()
+            if interrupts and self._open.interrupt(record.id):
                 await bell.wait(_INTERRUPT_GRACE)
             self._open.cancel(record.id)
             raise
@@ -209,11 +207,9 @@ class InProcess:
             host = HostCalls(self._open.id, tools or {}, coroutine_runner(), self._code_storage)
         return self._open.submit(request, values, host)
 
-    async def run(
-        self, session: str, request: Mapping[str, Any], interrupted: Optional[Interrupted] = None
-    ) -> Result:
+    async def run(self, session: str, request: Mapping[str, Any], interrupts: bool = False) -> Result:
         record = self._submit(request)
-        await self._wait(record, interrupted)
+        await self._wait(record, interrupts)
         return Result(record.result())
 
     async def open_channel(self, session: str) -> Channel:
@@ -225,7 +221,7 @@ class InProcess:
         refuse_own_session(session)
         record = self._submit(request, tools)
         if on_event is None:
-            await self._wait(record, None)
+            await self._wait(record)
             return Result(record.result())
         events = _Events(record, 0, lambda: self._open.cancel(record.id))
         try:
@@ -238,7 +234,7 @@ class InProcess:
     async def put_value(self, session: str, name: str, kind: str, data: bytes) -> None:
         value = data if kind == "bytes" else data.decode() if kind == "text" else json.loads(data)
         record = self._submit({"code": ""}, None, {name: value})
-        await self._wait(record, None)
+        await self._wait(record)
 
     async def start_run(
         self, session: str, request: Mapping[str, Any], tools: Optional[Mapping[str, Tool]] = None
@@ -248,8 +244,7 @@ class InProcess:
         return self._submit(request, tools).id
 
     async def stream_run(
-        self, session: str, request: Mapping[str, Any], interrupted: Optional[Interrupted] = None,
-        tools: Optional[Mapping[str, Tool]] = None,
+        self, session: str, request: Mapping[str, Any], tools: Optional[Mapping[str, Tool]] = None
     ) -> _Events:
         if tools:
             refuse_own_session(session)
@@ -290,10 +285,10 @@ class InProcess:
     async def cancel_run(self, session: str, run: str) -> bool:
         return self._open.cancel(run)
 
-    async def interrupt(self, session: str) -> bool:
-        return self._open.interrupt()
+    async def interrupt(self, session: str, run: Optional[str] = None) -> bool:
+        return self._open.interrupt(run)
 
-    async def input(self, session: str, text: Optional[str]) -> None:
+    async def input(self, session: str, text: Optional[str], run: Optional[str] = None) -> None:
         self._open.reply(text)
 
     async def reset(self, session: str) -> None:

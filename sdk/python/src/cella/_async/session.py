@@ -240,7 +240,7 @@ class Session(Parts, State):
         client, session = await self.opened()
         if self._tools:
             return await client.run_with_tools(session, request, self._tools, tell)
-        return await client.run(session, request, self.interrupt_quietly)
+        return await client.run(session, request, True)
 
     def stream(
         self,
@@ -283,7 +283,7 @@ class Session(Parts, State):
     async def cancel(self) -> int:
         """Ends every run of this session, also those that wait; from any task, thread or loop. How many there were.
 
-        What runs gets SIGINT, a quarter of a second, then SIGKILL; the state is that from before.
+        What runs gets SIGINT, and after one second SIGKILL. After SIGKILL the state is that from before.
         """
         client, session = await self.opened()
         cancelled, after = 0, None
@@ -301,13 +301,11 @@ class Session(Parts, State):
         client, session = await self.opened()
         return await client.interrupt(session)
 
-    async def interrupt_quietly(self) -> None:
-        await self.interrupt()
-
-    async def input(self, text: Optional[str]) -> None:
-        """Answers code that waits for input(); nothing is an end of file."""
+    async def input(self, text: Optional[str], run: Optional[str] = None) -> None:
+        """Answers code that waits for input(), of the run with this id or of the one that is on; nothing is an end of
+        file."""
         client, session = await self.opened()
-        await client.input(session, text)
+        await client.input(session, text, run)
 
     async def read_output(self, result: Union[Result, str], stream: str = "stdout") -> bytes:
         """All that a run wrote, as bytes, also what its Result left out; as far as the server has kept it."""

@@ -57,8 +57,7 @@ class RunStream:
         try:
             if self._lines is None:
                 client, session = await self._session.opened()
-                interrupted = self._session.interrupt_quietly
-                self._answer = await client.stream_run(session, self._request, interrupted, self._tools)
+                self._answer = await client.stream_run(session, self._request, self._tools)
                 self._lines = self._answer.lines()
             async for document in self._lines:
                 event = Event(document)
@@ -119,6 +118,10 @@ class Run:
 
     async def cancel(self) -> bool:
         return await self._client.cancel_run(self.session, self.id)
+
+    async def interrupt(self) -> bool:
+        """SIGINT to this run, as Ctrl-C does; the state is kept. False: there was nothing to interrupt."""
+        return await self._client.interrupt(self.session, self.id)
 
     async def events(self, after: Optional[int] = None) -> AsyncIterator[Event]:
         """Its events from the first, or after one that is known. A lost connection is made again."""

@@ -153,9 +153,10 @@ class Guest:
             STOPPER.stop(job, "cancel")
         return True
 
-    def interrupt(self) -> bool:
+    def interrupt(self, run: Optional[str] = None) -> bool:
+        """This run, else the one that is on. False: it is not on."""
         job = self._current
-        if job is None or job.ended:
+        if job is None or job.ended or run not in (None, job.record.id):
             return False
         STOPPER.stop(job, "interrupt")
         return True

@@ -24,8 +24,12 @@ def teller(
     on_event: Optional[OnEvent],
 ) -> Teller:
     """Calls the callbacks that an event is for."""
+    run: Optional[str] = None
 
     def tell(event: Event) -> None:
+        nonlocal run
+        if event.type == "started":
+            run = event.document.get("run")
         if on_event is not None:
             call(on_event, event)
         if event.type == "stdout" and on_stdout is not None:
@@ -35,7 +39,8 @@ def teller(
         elif event.type == "display" and on_display is not None:
             call(on_display, event.output)
         elif event.type == "input_request" and on_input is not None:
-            session.input(call(on_input, event.prompt))
+            text = call(on_input, event.prompt)
+            session.input(text, run)
 
     return tell
 

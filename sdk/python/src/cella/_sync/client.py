@@ -13,9 +13,9 @@ from cella._sync.packages import session_path as _session_path
 from cella._sync.storage_routes import StorageRoutes
 from cella._http import header_line, target
 from cella._log import tell
-from cella._run_request import patience_for
+from cella._run_request import has_other_threads, new_run_id, patience_for
 from cella._transport.address import Address
-from cella._transport.blocking import pause, settle
+from cella._transport.blocking import INTERRUPTS, pause, settle
 from cella._version import __version__, compatible
 from cella.errors import ApiError, IncompatibleServer, NotFound, ServerBusy, SessionClosed
 from cella.result import Result
@@ -82,6 +82,7 @@ class Client(FileRoutes, PackageRequests, StorageRoutes):
         self.server = server
         self._exchanges = Exchanges(Address(url, tls), token, server)
         self._version: Optional[str] = None
+        self._has_started_runs = False
         self._abandoned: list[str] = []
 
     def __enter__(self) -> Client:
@@ -126,14 +127,13 @@ class Client(FileRoutes, PackageRequests, StorageRoutes):
             raise
 
     def _begin(
-        self, method: str, where: str, document: Optional[object] = None, extra: bytes = b"",
-        interrupted: Optional[Interrupted] = None,
+        self, method: str, where: str, document: Optional[object] = None, extra: bytes = b""
     ) -> Answer:
         if self._version is None:
             self.check_version()
         body = b"" if document is None else json.dumps(document, allow_nan=False).encode()
         try:
-            return self._exchanges.begin(method, where, body, extra, interrupted)
+            return self._exchanges.begin(method, where, body, extra)
         except NotFound:
             self._check_session(where)
             raise
@@ -219,12 +219,23 @@ class Client(FileRoutes, PackageRequests, StorageRoutes):
 
     # Runs
 
-    def run(
-        self, session: str, request: Mapping[str, Any], interrupted: Optional[Interrupted] = None
-    ) -> Result:
-        """Runs code and waits. `request` has the words of POST …/runs."""
+    def _interrupter(self, session: str, run: Optional[str]) -> Interrupted:
+        def interrupt() -> None:
+            self.interrupt(session, run)
+
+        return interrupt
+
+    def run(self, session: str, request: Mapping[str, Any], interrupts: bool = False) -> Result:
+        """Runs code and waits. `request` has the words of POST …/runs. `interrupts`: Ctrl-C interrupts this run, and no
+        other one of its session, instead of cancelling it."""
         where = _session_path(session, "runs")
         document = {"cancel_on_disconnect": True, **request}
+        interrupted = None
+        if interrupts and INTERRUPTS:
+            if self._has_started_runs or has_other_threads():
+                # With an id the run begins only when the registry has it: some 0.1 ms later.
+                document.setdefault("id", new_run_id())
+            interrupted = self._interrupter(session, document.get("id"))
         patience = patience_for(request.get("timeout"), PATIENCE)
         return Result(self._ask("POST", where, document, interrupted=interrupted, patience=patience))
 
@@ -247,6 +258,7 @@ class Client(FileRoutes, PackageRequests, StorageRoutes):
         self, session: str, request: Mapping[str, Any], tools: Optional[Mapping[str, Tool]] = None
     ) -> str:
         """Starts a run without waiting for its end: its id. Calls of `tools` are served meanwhile."""
+        self._has_started_runs = True
         if tools:
             from cella._sync.serving import start_with_tools
 
@@ -258,17 +270,19 @@ class Client(FileRoutes, PackageRequests, StorageRoutes):
         self,
         session: str,
         request: Mapping[str, Any],
-        interrupted: Optional[Interrupted] = None,
         tools: Optional[Mapping[str, Tool]] = None,
     ) -> Documents:
         """Runs code; its events are the lines of the answer. Release the answer. Calls of `tools` are served by who
-        reads the lines."""
+        reads the lines. Ctrl-C interrupts this run, and no other one of its session."""
         if tools:
             from cella._sync.serving import begin
 
             return begin(self, session, request, tools)
         document = {"cancel_on_disconnect": True, **request}
-        return self._begin("POST", _session_path(session, "runs"), document, _NDJSON, interrupted)
+        answer = self._begin("POST", _session_path(session, "runs"), document, _NDJSON)
+        if run := answer.response.headers.get("x-cella-run"):
+            answer.interrupted = self._interrupter(session, run)
+        return answer
 
     def events(self, session: str, run: str, after: Optional[int] = None) -> Answer:
         """The events of a run after one that is known, as they come. Release the answer."""
@@ -331,17 +345,20 @@ class Client(FileRoutes, PackageRequests, StorageRoutes):
 
     # What is done to a session besides
 
-    def interrupt(self, session: str) -> bool:
-        """SIGINT to what runs; state is kept. False: nothing ran."""
-        answer = self._ask("POST", _session_path(session, "interrupt"), urgent=True, patience=_SHORT)
+    def interrupt(self, session: str, run: Optional[str] = None) -> bool:
+        """SIGINT to this run, else to the one that is on; state is kept. False: there was nothing to interrupt."""
+        where = _session_path(session, *(("runs", run) if run else ()), "interrupt")
+        answer = self._ask("POST", where, urgent=True, patience=_SHORT)
         return bool(answer.get("interrupted"))
 
     def reset(self, session: str) -> None:
         self._ask("POST", _session_path(session, "reset"))
 
-    def input(self, session: str, text: Optional[str]) -> None:
-        """Answers code that waits for input; nothing is an end of file."""
-        document = {"eof": True} if text is None else {"text": text}
+    def input(self, session: str, text: Optional[str], run: Optional[str] = None) -> None:
+        """Answers code that waits for input, of this run or of the one that is on; nothing is an end of file."""
+        document: Document = {"eof": True} if text is None else {"text": text}
+        if run:
+            document["run"] = run
         self._ask("POST", _session_path(session, "input"), document, urgent=True)
 
     def complete(

@@ -39,7 +39,7 @@ _BROKEN = (OSError, EOFError)
 class Answer:
     """An answer whose body may still be on its way. `release` it."""
 
-    __slots__ = ("_connection", "_exchanges", "_interrupted", "_probes", "response")
+    __slots__ = ("_connection", "_exchanges", "_probes", "interrupted", "response")
 
     def __init__(
         self, exchanges: Exchanges, connection: Connection, interrupted: Optional[Interrupted], probes: bool
@@ -47,7 +47,7 @@ class Answer:
         self._exchanges = exchanges
         self._probes = probes
         self._connection: Optional[Connection] = connection
-        self._interrupted = interrupted
+        self.interrupted = interrupted
         self.response = Response()
 
     def receive(self) -> None:
@@ -65,8 +65,8 @@ class Answer:
             except _BROKEN as error:
                 raise self._exchanges.broken(error) from error
             except INTERRUPTS:
-                if self._interrupted is not None:
-                    self._finish_interrupted(self._interrupted)
+                if self.interrupted is not None:
+                    self._finish_interrupted(self.interrupted)
                 raise
 
     def _finish_interrupted(self, interrupted: Interrupted) -> None:

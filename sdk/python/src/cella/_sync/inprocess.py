@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from cella.config import InProcessConfig
 
     OnEvent = Callable[[Event], None]
-    Interrupted = Callable[[], None]
     Document = dict[str, Any]
 
 # Code that was interrupted has so long to end by itself; after that it is cancelled.
@@ -182,15 +181,14 @@ class InProcess:
 
     # Runs
 
-    def _wait(self, record: Record, interrupted: Optional[Interrupted]) -> None:
+    def _wait(self, record: Record, interrupts: bool = False) -> None:
         bell = Bell()
         record.waiters.append(bell)
         try:
             while not record.done:
                 bell.wait()
         except INTERRUPTS:
-            if interrupted is not None:
-                interrupted()
+            if interrupts and self._open.interrupt(record.id):
                 bell.wait(_INTERRUPT_GRACE)
             self._open.cancel(record.id)
             raise
@@ -210,11 +208,9 @@ class InProcess:
             host = HostCalls(self._open.id, tools or {}, coroutine_runner(), self._code_storage)
         return self._open.submit(request, values, host)
 
-    def run(
-        self, session: str, request: Mapping[str, Any], interrupted: Optional[Interrupted] = None
-    ) -> Result:
+    def run(self, session: str, request: Mapping[str, Any], interrupts: bool = False) -> Result:
         record = self._submit(request)
-        self._wait(record, interrupted)
+        self._wait(record, interrupts)
         return Result(record.result())
 
     def open_channel(self, session: str) -> Channel:
@@ -226,7 +222,7 @@ class InProcess:
         refuse_own_session(session)
         record = self._submit(request, tools)
         if on_event is None:
-            self._wait(record, None)
+            self._wait(record)
             return Result(record.result())
         events = _Events(record, 0, lambda: self._open.cancel(record.id))
         try:
@@ -239,7 +235,7 @@ class InProcess:
     def put_value(self, session: str, name: str, kind: str, data: bytes) -> None:
         value = data if kind == "bytes" else data.decode() if kind == "text" else json.loads(data)
         record = self._submit({"code": ""}, None, {name: value})
-        self._wait(record, None)
+        self._wait(record)
 
     def start_run(
         self, session: str, request: Mapping[str, Any], tools: Optional[Mapping[str, Tool]] = None
@@ -249,8 +245,7 @@ class InProcess:
         return self._submit(request, tools).id
 
     def stream_run(
-        self, session: str, request: Mapping[str, Any], interrupted: Optional[Interrupted] = None,
-        tools: Optional[Mapping[str, Tool]] = None,
+        self, session: str, request: Mapping[str, Any], tools: Optional[Mapping[str, Tool]] = None
     ) -> _Events:
         if tools:
             refuse_own_session(session)
@@ -291,10 +286,10 @@ class InProcess:
     def cancel_run(self, session: str, run: str) -> bool:
         return self._open.cancel(run)
 
-    def interrupt(self, session: str) -> bool:
-        return self._open.interrupt()
+    def interrupt(self, session: str, run: Optional[str] = None) -> bool:
+        return self._open.interrupt(run)
 
-    def input(self, session: str, text: Optional[str]) -> None:
+    def input(self, session: str, text: Optional[str], run: Optional[str] = None) -> None:
         self._open.reply(text)
 
     def reset(self, session: str) -> None:

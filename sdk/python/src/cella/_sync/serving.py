@@ -119,8 +119,10 @@ class Served:
 
     def _finish_interrupted(self) -> None:
         """The code may end by itself and keep its state."""
+        if not self.run:
+            return  # its end with the channel cancels it
         try:
-            self._client.interrupt(self._session)
+            self._client.interrupt(self._session, self.run)
             self.channel.set_bound(_INTERRUPT_GRACE)
             while (self._next() or {}).get("type") != "finished":
                 pass

@@ -241,7 +241,7 @@ class Session(Parts, State):
         client, session = self.opened()
         if self._tools:
             return client.run_with_tools(session, request, self._tools, tell)
-        return client.run(session, request, self.interrupt_quietly)
+        return client.run(session, request, True)
 
     def stream(
         self,
@@ -284,7 +284,7 @@ class Session(Parts, State):
     def cancel(self) -> int:
         """Ends every run of this session, also those that wait; from any task, thread or loop. How many there were.
 
-        What runs gets SIGINT, a quarter of a second, then SIGKILL; the state is that from before.
+        What runs gets SIGINT, and after one second SIGKILL. After SIGKILL the state is that from before.
         """
         client, session = self.opened()
         cancelled, after = 0, None
@@ -302,13 +302,11 @@ class Session(Parts, State):
         client, session = self.opened()
         return client.interrupt(session)
 
-    def interrupt_quietly(self) -> None:
-        self.interrupt()
-
-    def input(self, text: Optional[str]) -> None:
-        """Answers code that waits for input(); nothing is an end of file."""
+    def input(self, text: Optional[str], run: Optional[str] = None) -> None:
+        """Answers code that waits for input(), of the run with this id or of the one that is on; nothing is an end of
+        file."""
         client, session = self.opened()
-        client.input(session, text)
+        client.input(session, text, run)
 
     def read_output(self, result: Union[Result, str], stream: str = "stdout") -> bytes:
         """All that a run wrote, as bytes, also what its Result left out; as far as the server has kept it."""

@@ -58,8 +58,7 @@ class RunStream:
         try:
             if self._lines is None:
                 client, session = self._session.opened()
-                interrupted = self._session.interrupt_quietly
-                self._answer = client.stream_run(session, self._request, interrupted, self._tools)
+                self._answer = client.stream_run(session, self._request, self._tools)
                 self._lines = self._answer.lines()
             for document in self._lines:
                 event = Event(document)
@@ -120,6 +119,10 @@ class Run:
 
     def cancel(self) -> bool:
         return self._client.cancel_run(self.session, self.id)
+
+    def interrupt(self) -> bool:
+        """SIGINT to this run, as Ctrl-C does; the state is kept. False: there was nothing to interrupt."""
+        return self._client.interrupt(self.session, self.id)
 
     def events(self, after: Optional[int] = None) -> Iterator[Event]:
         """Its events from the first, or after one that is known. A lost connection is made again."""
