@@ -144,6 +144,19 @@ def test_values_are_variables_or_refused(session, kernel):
     assert run(session, "", variables={"text": "new"})["status"] == "ok"
 
 
+def test_reset_forgets_and_the_session_goes_on(session, kernel):
+    run(session, kernel.assign)
+    assert session.ask(op="reset")["ok"] is True
+    assert run(session, kernel.add)["status"] == "error"
+    run(session, kernel.assign)
+    assert answer(session, kernel, kernel.add) == kernel.value
+
+
+def test_names_are_completed(session, kernel):
+    run(session, kernel.assign.replace("x", "temperature"))
+    assert session.ask(op="complete", code="temper", language=kernel.aliases[0])["matches"] == ["temperature"]
+
+
 def test_block_in_another_language_is_rejected(session, kernel):
     refused = session.run("x", language="ruby")
     assert refused["status"] == "rejected" and kernel.name in refused["error"]["message"]
