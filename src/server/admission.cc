@@ -66,8 +66,13 @@ class Admission {
   Done Where() {
     if (Given("executor")) spec_.executor = request_.spec.executor;
     if (std::ranges::find(config_.allow.executors, spec_.executor) == config_.allow.executors.end()) {
-      return Forbidden(fmt::format("executor: this server does not allow '{}'", ToString(spec_.executor)),
-                       kAskOperator);
+      const bool is_jailed = Given("jail") && request_.spec.policy.jail;
+      const bool in_jail_only = config_.allow.jailed_kernels && Takes("jail");
+      if (!in_jail_only || !is_jailed) {
+        return Forbidden(fmt::format("executor: this server does not allow '{}'{}", ToString(spec_.executor),
+                                     in_jail_only ? " without 'jail: true'" : ""),
+                         kAskOperator);
+      }
     }
     if (const policy::Key* key = policy::FindMeaningless(request_.given, spec_.executor)) {
       return Invalid(fmt::format("{}: the {} executor has no such thing", key->name, ToString(spec_.executor)),

@@ -149,6 +149,20 @@ TEST_F(AdmissionTest, RejectsKeysWithoutMeaningForTheExecutor) {
   EXPECT_FALSE(Ask(R"({"executor": "subprocess", "network": "none"})", config));
 }
 
+TEST_F(AdmissionTest, AllowsKernelsOnlyInJailWhereOperatorSaysSo) {
+  const Config config = Configured("[allow]\njailed_kernels = true");
+  EXPECT_TRUE(Ask(R"({"executor": "subprocess", "jail": true})", config));
+  EXPECT_EQ(Ask(R"({"executor": "subprocess", "jail": true})", Configured()).error().status, 403);
+  for (const char* body :
+       {R"({"executor": "subprocess"})", R"({"executor": "subprocess", "jail": false})", R"({"executor": "local"})"}) {
+    auto spec = Ask(body, config);
+    ASSERT_FALSE(spec) << body;
+    EXPECT_EQ(spec.error().status, 403) << body << ": " << spec.error().message;
+  }
+  EXPECT_EQ(Ask(R"({"executor": "subprocess"})", config).error().message,
+            "executor: this server does not allow 'subprocess' without 'jail: true'");
+}
+
 TEST_F(AdmissionTest, RejectsDisallowedKeysByName) {
   const Config config = Configured();
   for (const auto& [body, key] : std::vector<std::pair<std::string, std::string>>{

@@ -147,6 +147,15 @@ std::vector<ExecutorKind> AllowedByDefault() {
   return kinds;
 }
 
+std::vector<ExecutorKind> Config::UsableExecutors() const {
+  std::vector<ExecutorKind> kinds;
+  for (const ExecutorRow& row : kExecutors) {
+    const bool listed = std::ranges::find(allow.executors, row.kind) != allow.executors.end();
+    if (listed || (allow.jailed_kernels && policy::Takes(row.kind, "jail"))) kinds.push_back(row.kind);
+  }
+  return kinds;
+}
+
 const QuotaLimits& Config::QuotaOf(std::string_view client) const {
   auto found = client_quotas.find(client);
   return found == client_quotas.end() ? quota : found->second;

@@ -72,6 +72,7 @@ struct Config {
 
   struct Allow {
     std::vector<ExecutorKind> executors = AllowedByDefault();
+    bool jailed_kernels = false;  // `jail: true` of an executor that `executors` does not list
     bool network_host = false;
     std::vector<std::string> mounts;
     std::vector<std::string> pythons;
@@ -118,6 +119,8 @@ struct Config {
   } log;
 
   const QuotaLimits& QuotaOf(std::string_view client) const;
+  // Those that some session may have.
+  std::vector<ExecutorKind> UsableExecutors() const;
 };
 
 // What the command line says; it wins over the file. Relative paths start at `directory`.

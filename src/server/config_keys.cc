@@ -139,6 +139,12 @@ const ConfigKey kOwnKeys[] = {
     {"allow", "executors", kWords, (WordField{GetExecutors, SetExecutors}),
      "Executors. `local`, `subprocess` and `inprocess` confine nothing: their sessions are the server's user.",
      ExecutorNames()},
+    {"allow",
+     "jailed_kernels",
+     kSwitch,
+     CELLA_AT(allow.jailed_kernels),
+     "Sessions of `subprocess` in a jail (`jail: true`), where `executors` does not list it.",
+     {}},
     {"allow", "network_host", kSwitch, CELLA_AT(allow.network_host), "`network: host`.", {}},
     {"allow", "mounts", kPaths, CELLA_AT(allow.mounts),
      "Host directories in or below which `mounts`, `workdir`, `rootfs` and `venv` may point. Links in them are not "

@@ -88,6 +88,7 @@ calls_at_once = 14
 call_size = "3k"
 [allow]
 executors = ["sandbox", "local"]
+jailed_kernels = true
 network_host = true
 mounts = ["/srv/data"]
 pythons = ["/opt/pythons"]

@@ -277,7 +277,7 @@ class Serving {
     const executor::PoolLimits pool{
         .jails = config_.sessions.pool_shells, .parked = config_.sessions.pool_parked, .forks_programs = true};
     const auto guests = engine::MakeGuestDirectories(config_.server.state_dir);
-    for (ExecutorKind kind : config_.allow.executors) {
+    for (ExecutorKind kind : config_.UsableExecutors()) {
       // Guests on the host could run the host's programs themselves.
       engine::EngineOptions options{.pool = pool, .state_dir = config_.server.state_dir, .guarded = GuardedOf(config_)};
       const bool may_confine = Confines(kind) || policy::Takes(kind, "jail");

@@ -44,7 +44,7 @@ async::Task<void> ShowMetrics(Hub& hub, Call& call) {
 
 async::Task<void> ListKernels(Hub& hub, Call& call) {
   const auto takes_kernels = [](ExecutorKind kind) { return policy::Takes(kind, "kernel"); };
-  if (std::ranges::none_of(hub.config.allow.executors, takes_kernels)) {
+  if (std::ranges::none_of(hub.config.UsableExecutors(), takes_kernels)) {
     co_await Refuse(call.exchange, Forbidden("executor: this server does not allow 'subprocess'",
                                              "the server's configuration decides; ask its operator")
                                        .error());

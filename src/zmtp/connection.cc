@@ -69,7 +69,7 @@ async::Task<void> Connection::Run() {
     }
     const bool slept = co_await async::SleepUntil(async::Clock::now() + pause);
     if (!slept) co_return;
-    pause = std::min(pause * 2, bounds_.longest_pause);
+    pause = std::min(pause * 2, connects_ == 0 ? bounds_.longest_first_pause : bounds_.longest_pause);
   }
 }
 

@@ -19,8 +19,10 @@ struct ConnectionBounds {
   size_t unsent_bytes = size_t{64} << 20;
   // From the connect to the end of the handshake.
   std::chrono::milliseconds handshake = std::chrono::seconds(5);
-  // Between two attempts to connect, at first and at most.
+  // Between two attempts to connect: at first, at most before the first connection, and at most after it. Until the
+  // first one a client waits for a peer that starts.
   std::chrono::milliseconds pause = std::chrono::milliseconds(1);
+  std::chrono::milliseconds longest_first_pause = std::chrono::milliseconds(4);
   std::chrono::milliseconds longest_pause = std::chrono::milliseconds(100);
 };
 

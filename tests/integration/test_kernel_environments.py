@@ -167,6 +167,12 @@ def test_venv_of_another_version_is_refused(cella, with_index, tmp_path):
     assert f"has Python {has}" in result["error"]["message"] and "not 3.7" in result["error"]["message"]
 
 
+def test_python_version_that_the_machine_lacks_is_refused(cella, with_index):
+    for flags in ((), ("--jail",), ("--system-packages",)):
+        ended, result = cell(cella, with_index, *flags, "--python", "3.77")
+        assert ended.exit_code in (126, 127) and "3.77" in result["error"]["message"], result
+
+
 def test_ipykernel_is_added_to_a_venv_that_lacks_it(cella, with_index, tmp_path):
     venv.create(tmp_path / "v", with_pip=False, symlinks=True)
     ended, result = cell(cella, with_index, "--venv", tmp_path / "v", code="import ipykernel, sys; sys.prefix")

@@ -12,6 +12,16 @@ WITNESS = "import os, sys; sys.witness = os.getuid()\n"  # 0: in a zygote; 1000:
 WRITE = f"import glob; open(glob.glob('venv/lib/python3*/site-packages')[0] + '/w.pth', 'w').write({WITNESS!r})"
 
 
+def test_server_may_allow_kernels_in_a_jail_alone(serve):  # noqa: F811
+    client = serve(config={"allow": {"jailed_kernels": True, "whole_machine": True}}).client()
+    kernel = {"executor": "subprocess", "python": require("jupyter")["JUPYTER_PYTHON"], "system_packages": True}
+    refused = client.post("/v1/sessions", **kernel)
+    assert refused.status == 403 and "without 'jail: true'" in refused.json()["error"]["message"]
+    jailed = client.open(**kernel, jail=True)
+    assert jailed.run("6 * 7")["value"] == "42"
+    assert client.get("/v1/kernels").expect(200)["kernels"] is not None
+
+
 def started(client, venv):
     session = client.open(venv=str(venv))
     try:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import time
 
@@ -180,6 +181,26 @@ def test_exit_of_the_process_is_its_exit_code(session):
     assert session.run("1")["value"] == "1"
 
 
+def test_kernel_that_exits_after_its_reply_is_lost_with_that_run(session):
+    """No later run may begin in a kernel that is about to end."""
+    session.run("x = 1")
+    for _ in range(3):
+        result = session.run("get_ipython().ask_exit(); print('bye')")
+        assert (result["status"], result["stdout"], result["state"]) == ("ok", "bye\n", "lost")
+        fresh = session.run("'x' in globals()")
+        assert (fresh["status"], fresh["value"]) == ("ok", "False")
+
+
+def test_interrupt_by_message_keeps_the_state(kernel_session, tmp_path):
+    argv = ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    env = make_kernel(tmp_path, "messages", argv=argv, interrupt_mode="message")
+    session = kernel_session("--kernel", "messages", with_env=env)
+    session.run("x = 1")
+    result = session.run("import time; print('on', flush=True); time.sleep(60)", timeout=1)
+    assert (result["status"], result["state"], result["stdout"]) == ("timeout", "kept", "on\n")
+    assert session.run("x")["value"] == "1"
+
+
 def test_a_block_in_another_language_is_rejected(session):
     result = session.run("echo hello", language="bash")
     assert (result["status"], result["exit_code"]) == ("rejected", 126)
@@ -248,6 +269,25 @@ def test_a_client_that_stalls_loses_nothing_and_costs_little_memory(cella, envir
     assert shown == list(range(20000))
     assert (result["status"], result["stderr"]) == ("ok", "")
     assert memory < 150 << 20
+
+
+@pytest.mark.parametrize("flags", [(), ("--jail",)], ids=["plain", "jail"])
+def test_supervisor_that_pauses_loses_nothing(kernel_session, flags):
+    """Stock ipykernel drops 8,201 of these displays when its reader pauses for so long."""
+    session = kernel_session(*flags)
+    code = "from IPython.display import display\nfor n in range(20000): display({'text/plain': str(n)}, raw=True)"
+    number = session.send(code=code, events=True)
+    while session.answer(number).get("event", {}).get("type") != "display":
+        pass
+    os.kill(session.pid, signal.SIGSTOP)
+    time.sleep(5)  # the pause
+    os.kill(session.pid, signal.SIGCONT)
+    shown = [0]
+    while "result" not in (answer := session.answer(number)):
+        if answer["event"]["type"] == "display":
+            shown.append(int(answer["event"]["mime"]["text/plain"]))
+    assert shown == list(range(20000))
+    assert (answer["result"]["status"], answer["result"]["stderr"]) == ("ok", "")
 
 
 def test_clear_output_withdraws_displays(session):
@@ -427,6 +467,38 @@ def test_lost_idle_does_not_hang_the_run(hostile):
     result = hostile.run('publish("stream", {"name": "stdout", "text": "a"}, parent)\n' + DONE.strip().splitlines()[0])
     assert (result["status"], result["stdout"]) == ("ok", "a")
     assert "dropped a part of this run's output" in result["stderr"]
+    assert hostile.run(DONE)["status"] == "ok"
+
+
+def test_lost_idle_of_every_request_does_not_hang_the_run(hostile):
+    silence = "publish('stream', {'name': 'stdout', 'text': 'a'}, parent)\npublish = lambda *_, **__: None\n"
+    result = hostile.run(silence + DONE.strip().splitlines()[0])
+    assert (result["status"], result["stdout"]) == ("ok", "a")
+    assert "dropped a part of this run's output" in result["stderr"]
+
+
+def test_kernel_that_breaks_the_protocol_is_ended(hostile):
+    """The peer of the shell socket becomes one that speaks no ZeroMQ. No reply could ever come."""
+    result = hostile.run(
+        """
+place = f"{connection['ip']}-{connection['shell_port']}"
+shell.close()
+import os, socket
+def is_open():  # libzmq closes it in another thread
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(place) == 0
+while is_open(): time.sleep(0.01)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(place + "-new")
+os.rename(place + "-new", place)
+listener.listen()
+listener.accept()[0].sendall(b"HTTP/1.1 400 Bad Request\\r\\n\\r\\n")
+time.sleep(60)
+""",
+        timeout=50,
+    )
+    assert (result["status"], result["state"]) == ("crashed", "lost"), result
+    assert "does not speak ZMTP 3" in result["stderr"]
     assert hostile.run(DONE)["status"] == "ok"
 
 

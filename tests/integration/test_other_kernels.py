@@ -27,26 +27,28 @@ class Kernel:
     write: str = ""  # the file made.txt
     value: str = "42"
     value_is_display: bool = False
+    ports: bool = False  # it knows no sockets in files
+    quit: str = "import os; os._exit(0)"  # R's kernel ends after its reply
     given: str = ""  # true if the values of `test_values_are_variables_or_refused` have arrived
 
 
 KERNELS = [
     Kernel(
-        name="deno", need="deno", place="DENO_KERNELS", aliases=("typescript",), assign="let x = 41;", add="x + 1",
+        name="deno", need="deno", place="DENO_KERNELS", aliases=("typescript",), ports=True, quit="Deno.exit(0)", assign="let x = 41;", add="x + 1",
         output="console.log('out'); console.error('err')", error="throw new Error('boom')",
         endless="await new Promise(() => setInterval(() => 0, 50))", die="Deno.kill(Deno.pid, 'SIGKILL')",
         write="Deno.writeTextFileSync('made.txt', 'x')",
         given="text === 'é\\n' && raw.length === 3 && raw[2] === 255 && rows[0].a === null && long.length === 100000",
     ),
     Kernel(
-        name="xpython", need="xpython", place="XPYTHON_KERNELS", aliases=("py",), assign="x = 41", add="x + 1",
+        name="xpython", need="xpython", place="XPYTHON_KERNELS", aliases=("py",), ports=True, assign="x = 41", add="x + 1",
         output="import sys; print('out'); print('err', file=sys.stderr)", error="raise ValueError('boom')",
         endless="import time\nwhile True: time.sleep(0.05)", die="import os; os.kill(os.getpid(), 9)",
         write="open('made.txt', 'w').write('x')",
         given="text == 'é\\n' and raw == b'\\x00\\x01\\xff' and rows == [{'a': None}] and len(long) == 100000",
     ),
     Kernel(
-        name="ir", need="irkernel", place="IRKERNEL_KERNELS", aliases=("R",), assign="x <- 41", add="x + 1",
+        name="ir", need="irkernel", place="IRKERNEL_KERNELS", aliases=("R",), quit="quit()", assign="x <- 41", add="x + 1",
         output="cat('out\\n'); message('err')", error="stop('boom')", endless="repeat Sys.sleep(0.05)",
         die="tools::pskill(Sys.getpid(), 9); Sys.sleep(9)", write="cat('x', file = 'made.txt')", value="[1] 42",
         value_is_display=True,
@@ -142,13 +144,48 @@ def test_values_are_variables_or_refused(session, kernel):
     assert run(session, "", variables={"text": "new"})["status"] == "ok"
 
 
+def test_reset_forgets_and_the_session_goes_on(session, kernel):
+    run(session, kernel.assign)
+    assert session.ask(op="reset")["ok"] is True
+    assert run(session, kernel.add)["status"] == "error"
+    run(session, kernel.assign)
+    assert answer(session, kernel, kernel.add) == kernel.value
+
+
+def test_names_are_completed(session, kernel):
+    run(session, kernel.assign.replace("x", "temperature"))
+    assert session.ask(op="complete", code="temper", language=kernel.aliases[0])["matches"] == ["temperature"]
+
+
 def test_block_in_another_language_is_rejected(session, kernel):
     refused = session.run("x", language="ruby")
     assert refused["status"] == "rejected" and kernel.name in refused["error"]["message"]
 
 
-def test_kernel_that_needs_ports_is_refused_in_a_jail(cella, environment, kernel):
-    env = {**environment, "JUPYTER_PATH": require(kernel.need)[kernel.place]}
-    ended = cella("run", "-e", "subprocess", "--jail", "--kernel", kernel.name, "--json", "-c", "1", env=env)
-    assert ended.exit_code in (126, 127)
-    assert json.loads(ended.stdout)["error"]["message"]
+def test_kernel_that_is_asked_to_quit_is_lost_with_that_run(session, kernel):
+    """No later run may begin in a kernel that is about to end."""
+    for _ in range(3):
+        run(session, kernel.assign)
+        assert run(session, kernel.quit)["state"] == "lost"
+        assert run(session, kernel.add)["status"] == "error"
+
+
+def test_kernel_runs_in_a_jail_unless_it_needs_ports(temporary, open_session, cella, environment, kernel):
+    place = require(kernel.need)[kernel.place]
+    folder = place.removesuffix("/named")  # the kernel itself, which lies beside the build
+    flags = ["--executor", "subprocess", "--jail", "--kernel", kernel.name, "--memory", "4g", "--mount", f"{folder}:{folder}"]
+    env = {"JUPYTER_PATH": place, "TMPDIR": str(temporary)}
+    if kernel.ports:
+        refused = cella("run", *flags, "--json", "-c", "1", env={**environment, **env})
+        message = json.loads(refused.stdout)["error"]["message"]
+        assert refused.exit_code == 126 and "needs ports (transport tcp) does not start in a jail" in message
+        assert "\x1b" not in message
+        return
+    session = open_session(*flags, with_env=env)
+    run(session, kernel.assign)
+    assert answer(session, kernel, kernel.add) == kernel.value
+    assert [file["path"] for file in run(session, kernel.write)["files"]] == ["made.txt"]
+    result = run(session, kernel.die)
+    assert (result["status"], result["state"]) == ("crashed", "lost")
+    assert "pid" in result["isolation"]["namespaces"] and result["isolation"]["network"] == "none"
+    assert run(session, kernel.add)["status"] == "error"

@@ -1,6 +1,8 @@
 """Our ZMTP against libzmq: the peers are real pyzmq sockets, in a process of their own."""
 
+import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import socket
@@ -206,3 +208,52 @@ def test_never_follows_a_symbolic_link_to_a_socket(start, tmp_path):
             client.connect(str(tmp_path / "link"))  # the attack works
         driver = start(DRIVER, "dealer", f"ipc:{tmp_path}/link")
         assert "is no socket" in driver.next()
+
+
+HEADER = {"session": "me", "username": "u", "date": "2026-01-01T00:00:00Z", "msg_type": "kernel_info_request", "version": "5.3"}
+
+
+@pytest.mark.parametrize("transport", ["ipc", "tcp"])
+def test_real_kernel_answers_each_time_it_comes_back(start, transport, tmp_path):
+    python = require("jupyter")["JUPYTER_PYTHON"]
+    names = ["shell_port", "iopub_port", "stdin_port", "control_port", "hb_port"]
+    ports = dict(zip(names, free_ports(5) if transport == "tcp" else range(1, 6)))
+    ip = "127.0.0.1" if transport == "tcp" else str(tmp_path / "k")
+    file = tmp_path / "connection.json"
+    file.write_text(json.dumps({"transport": transport, "ip": ip, "key": "", "signature_scheme": "hmac-sha256", **ports}))
+
+    def place(name):
+        return f"tcp:{ports[name]}" if transport == "tcp" else f"ipc:{ip}-{ports[name]}"
+
+    shell, iopub = start(DRIVER, "dealer", place("shell_port"), "me"), start(DRIVER, "sub", place("iopub_port"))
+    asked = 0
+    for times in (1, 2, 3):
+        with open(tmp_path / "said", "w") as said, subprocess.Popen(
+            [python, "-m", "ipykernel_launcher", "-f", file], stdin=subprocess.DEVNULL, stdout=said, stderr=said
+        ) as kernel:
+            try:
+                assert shell.next(60) == f"connected {times}"
+                assert iopub.next(60) == f"connected {times}"
+                # What is published before the subscription has arrived is lost.
+                published = None
+                while published is None:
+                    asked += 1
+                    header = json.dumps({"msg_id": str(asked), **HEADER})
+                    shell.send(f"<IDS|MSG>\t\t{header}\t{{}}\t{{}}\t{{}}")
+                    assert shell.next(60).startswith("message <IDS|MSG>\t\t#")
+                    with contextlib.suppress(AssertionError):
+                        published = iopub.next(0.2)
+                assert "<IDS|MSG>\t\t#" in published, published
+            finally:
+                kernel.kill()
+        with contextlib.suppress(AssertionError):
+            while True:
+                iopub.next(0.2)  # what it published besides
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]

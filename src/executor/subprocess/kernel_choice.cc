@@ -9,14 +9,29 @@
 namespace cella::executor {
 namespace {
 
-// The plan of a Python block, of which only the interpreter and its variables count.
-async::Task<Result<language::Plan>> PlanPython(confine::LaunchContext& context, const Policy& policy,
-                                               language::Destination destination, const std::string& scratch) {
+// The plan of a block, of which only the interpreter counts, with its variables and what a jail shows for it.
+async::Task<Result<language::Plan>> PlanBlock(confine::LaunchContext& context, const Policy& policy,
+                                              std::string_view language, language::Destination destination,
+                                              const std::string& scratch) {
   RunSpec run;
-  run.blocks.push_back({"python", ""});
+  run.blocks.push_back({std::string(language), ""});
   const run::BlockTurn turn{run, run.blocks.front(), 0, policy.limits};
   auto plan = co_await confine::MakePlan(context, policy, turn, destination, scratch);
   co_return plan;
+}
+
+// A jail shows what the language needs of the host (R's settings are in /etc), as for a program.
+async::Task<void> AddLanguage(confine::LaunchContext& context, const Policy& policy, const std::string& language,
+                              language::Plan* shown) {
+  auto plan = co_await PlanBlock(context, policy, language, language::Destination::kJail, "/tmp");
+  if (!plan) co_return;  // the kernel may need no other program
+  const auto add = [](const std::vector<std::string>& from, std::vector<std::string>* to) {
+    for (const std::string& each : from) {
+      if (std::ranges::find(*to, each) == to->end()) to->push_back(each);
+    }
+  };
+  add(plan->visible, &shown->visible);
+  add(plan->etc, &shown->etc);
 }
 
 // As the language table spells it: kernels write "R", "Python".
@@ -63,7 +78,7 @@ async::Task<Result<KernelChoice>> ChooseKernel(confine::LaunchContext& context, 
   KernelChoice choice;
   std::optional<jupyter::Kernelspec> spec;
   const auto destination = policy.jail ? language::Destination::kJail : language::Destination::kHost;
-  auto plan = co_await PlanPython(context, policy, destination, policy.jail ? "/tmp" : scratch);
+  auto plan = co_await PlanBlock(context, policy, "python", destination, policy.jail ? "/tmp" : scratch);
   if (plan) plan->path_dirs.insert(plan->path_dirs.end(), bins.begin(), bins.end());
   const std::string python = plan && plan->python ? plan->python->executable : "";
   const std::string prefix = python.empty() ? "" : std::filesystem::path(python).parent_path().parent_path().string();
@@ -104,6 +119,9 @@ async::Task<Result<KernelChoice>> ChooseKernel(confine::LaunchContext& context, 
     for (const auto& [name, value] : policy.env) variables.Set(name, value);
   }
   if (plan) choice.plan = std::move(*plan);
+  if (policy.jail && !needs_python && context.table.Find(choice.language) != nullptr) {
+    co_await AddLanguage(context, policy, choice.language, &choice.plan);
+  }
   choice.command.env = variables.Encode();
   choice.command.search_path = *variables.Find("PATH");
   choice.variables = std::move(variables);

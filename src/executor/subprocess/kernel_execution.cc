@@ -23,6 +23,9 @@ constexpr int kMessagesPerTurn = 64;
 constexpr size_t kLargeContent = size_t{64} << 10;
 // After the reply, for the idle status. Both travel on different sockets, so either may come first.
 constexpr auto kIdlePatience = 500ms;
+// After the request whose idle status did not come either, while nothing else comes: once it was answered, and before.
+constexpr auto kSilence = 2s;
+constexpr auto kLongSilence = 10s;
 // After the kernel's end, for the end of its iopub stream.
 constexpr auto kRestPatience = 1s;
 // The kernel takes this as the end of input.
@@ -71,6 +74,7 @@ async::Task<void> KernelExecution::TakeOutput(run::Output& out, int at_most) {
     }
     auto message = co_await kernel_.client().Take(Channel::kIopub);
     if (!message) break;
+    heard_at_ = async::Clock::now();
     if (message->parent_id == probe_ && !probe_.empty() && message->type == "status") {
       // iopub keeps its order: what has not come before this never will.
       if (message->content.find("\"idle\"") == std::string::npos) continue;
@@ -114,6 +118,7 @@ async::Task<void> KernelExecution::TakeOutput(run::Output& out, int at_most) {
 
 async::Task<void> KernelExecution::TakeReply(run::Output& out) {
   while (auto message = co_await kernel_.client().Take(Channel::kShell)) {
+    probe_answered_ = probe_answered_ || (!probe_.empty() && message->parent_id == probe_);
     if (message->parent_id != request_ || message->type != "execute_reply" || reply_) continue;
     auto content = co_await Parse(*message);
     reply_ = content ? ToAnswer(*content) : ToAnswer(Json{{"status", "a reply that cannot be read"}});
@@ -195,12 +200,22 @@ bool KernelExecution::MayOweValue() const {
 void KernelExecution::Probe() {
   if (!reply_ || (idle_ && !MayOweValue()) || probed_) return;
   const async::TimePoint now = async::Clock::now();
-  if (probe_.empty() && (idle_ || now >= probe_at_)) {
-    probe_at_ = idle_ ? now + kIdlePatience : async::TimePoint::max();
+  if (probe_.empty()) {
+    if (!idle_ && now < probe_at_) return;
+    heard_at_ = now;
+    probe_at_ = now + kIdlePatience;
     if (auto asked = kernel_.client().Ask(Channel::kShell, "kernel_info_request", "{}")) probe_ = std::move(*asked);
-  } else if (!probe_.empty() && idle_ && now >= probe_at_) {
-    probed_ = true;
+    return;
   }
+  if (now < probe_at_) return;
+  // The idle status of the later request may be lost as well.
+  const bool is_silent = now >= heard_at_ + (probe_answered_ ? kSilence : kLongSilence);
+  if (!idle_ && (!is_silent || kernel_.client().HasMessage(Channel::kIopub))) {
+    probe_at_ = now + kIdlePatience;
+    return;
+  }
+  idle_lost_ = idle_lost_ || !idle_;
+  probed_ = true;
 }
 
 // The kernel has ended, and what it sent before has been handed on.
@@ -217,6 +232,12 @@ async::Task<run::Progress> KernelExecution::Advance(async::TimePoint until, run:
   co_await TakeQuestion(out);
   co_await TakeReply(out);
   Probe();
+  const auto& refused = kernel_.client().refused();
+  if (refused && !kernel_.ended() && !std::exchange(refused_, true)) {
+    // Without its sockets the kernel can neither answer nor be asked.
+    Note(out, fmt::format("the kernel is ended: {}", refused->message));
+    kernel_.Kill();
+  }
   if (IsDone()) co_return run::Progress::kAnswered;
   if (HasEnded()) co_return run::Progress::kGone;
   if (more_) {
@@ -264,6 +285,7 @@ async::Task<Result<run::RunFacts>> KernelExecution::Finish(run::Output& out) {
   if (interrupted_ && reply_ && !kernel_.ended()) {
     co_await kernel_.AwaitInterrupt(async::Clock::now() + run::kKillPatience);
   }
+  if (reply_ && reply_->kernel_exits) co_await kernel_.AwaitExit(async::Clock::now() + run::kKillPatience);
   if (limits_.IsWatched() && !kernel_.place_gone()) kernel_.EndRun();
   run::RunFacts facts;
   if (reply_) {

@@ -70,7 +70,10 @@ class KernelExecution : public run::Execution {
   bool idle_lost_ = false;  // the idle of a later request came first
   std::string probe_;       // the later request
   bool probed_ = false;     // its idle has come, or does not come
+  bool probe_answered_ = false;
   async::TimePoint probe_at_ = async::TimePoint::max();
+  async::TimePoint heard_at_;  // when iopub's last message was taken
+  bool refused_ = false;
   async::TimePoint ended_by_ = async::TimePoint::max();
   bool clears_next_ = false;  // the next output withdraws the displays before it
   bool more_ = false;         // iopub may have more than was taken

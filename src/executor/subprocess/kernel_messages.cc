@@ -137,7 +137,7 @@ ReplyAnswer ToAnswer(const Json& content) {
     if (!payload.is_object()) continue;
     const std::string source = Text(payload, "source");
     if (source == "page") reply.pager += StripAnsi(Text(jupyter::Object(payload, "data"), "text/plain"));
-    if (source == "ask_exit") reply.kernel_exits = true;
+    if (source == "ask_exit") reply.kernel_exits = !jupyter::Flag(payload, "keepkernel");
   }
   return reply;
 }

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "executor/subprocess/kernel_messages.h"
 #include "jupyter/json.h"
 #include "os/io.h"
 #include "os/syscalls.h"
@@ -140,7 +141,7 @@ Error KernelProcess::Died(std::string_view when) const {
   if (words.size() > kLastWords) words.erase(0, words.size() - kLastWords);
   while (!words.empty() && words.back() == '\n') words.pop_back();
   const std::string how = wait_status_ ? DescribeEnd(*wait_status_) : "from outside";
-  const std::string said = words.empty() ? "" : ": " + ToUtf8Lossy(words);
+  const std::string said = words.empty() ? "" : ": " + StripAnsi(ToUtf8Lossy(words));
   return {ErrorCode::kUnsupported, fmt::format("kernel '{}' ended {} {}{}", command_.name, how, when, said), 0};
 }
 
@@ -194,7 +195,7 @@ async::Task<Status> KernelProcess::AwaitAnswer(async::TimePoint deadline, run::S
     }
     if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
     if (now >= deadline) {
-      const std::string said = last_words_.empty() ? "" : "; it wrote: " + ToUtf8Lossy(last_words_);
+      const std::string said = last_words_.empty() ? "" : "; it wrote: " + StripAnsi(ToUtf8Lossy(last_words_));
       co_return Err(ErrorCode::kUnsupported, "kernel '{}' did not answer in time{}", command_.name, said);
     }
     co_await Wait(std::min({deadline, ask_again, now + kStopPoll}));
@@ -231,6 +232,16 @@ async::Task<void> KernelProcess::AwaitInterrupt(async::TimePoint deadline) {
   while (!place_.jail.WasEchoed(echo) && !ended() && async::Clock::now() < deadline) co_await Wait(deadline);
   // The signal was sent; what it does to the kernel happens before the kernel answers the next request.
   (void)co_await Query(Channel::kShell, "kernel_info_request", "{}", deadline);
+}
+
+async::Task<void> KernelProcess::AwaitExit(async::TimePoint deadline) {
+  // IRkernel leaves this request to its client.
+  if (!ended()) (void)client_->Ask(Channel::kControl, "shutdown_request", R"({"restart": false})");
+  while (!ended() && async::Clock::now() < deadline) co_await Wait(deadline);
+  if (ended()) co_return;
+  Kill();
+  const async::TimePoint last = async::Clock::now() + run::kKillPatience;
+  while (!ended() && async::Clock::now() < last) co_await Wait(last);
 }
 
 async::Task<void> KernelProcess::End() {

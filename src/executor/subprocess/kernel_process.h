@@ -66,6 +66,8 @@ class KernelProcess {
   void Interrupt();
   // Waits until an interrupt that was sent can no longer reach another run.
   async::Task<void> AwaitInterrupt(async::TimePoint deadline);
+  // Of a kernel that said that it exits: it is asked to, and killed at the deadline.
+  async::Task<void> AwaitExit(async::TimePoint deadline);
   void Kill() { place_.jail.KillGuest(group_); }
   void Destroy() { place_.jail.KillInit(); }
   // Limits of time are those of a run.

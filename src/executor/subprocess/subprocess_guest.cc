@@ -259,10 +259,17 @@ async::Task<Status> SubprocessGuest::EnsureKernel(run::StopToken stop) {
       kernel = Err(kernel.error().code, "{}; started with ports: {}", kernel.error().message, again.error().message);
     }
   }
-  if (!kernel) co_return std::unexpected(std::move(kernel.error()));
+  if (!kernel) {
+    const bool may_need_ports =
+        spec_.policy.jail && !spec_.policy.kernel.empty() && kernel.error().code == ErrorCode::kUnsupported;
+    if (may_need_ports)
+      kernel.error().message += "; a kernel that needs ports (transport tcp) does not start in a jail";
+    co_return std::unexpected(std::move(kernel.error()));
+  }
   kernel_ = std::move(*kernel);
   if (!place_->is_jail()) isolation_.details[kConnectionDetail] = kernel_->connection_file();
   auto prepared = co_await Prepare();
+  if (!prepared) co_await EndKernel();  // no run must begin in it
   co_return prepared;
 }
 

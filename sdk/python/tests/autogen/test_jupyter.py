@@ -132,9 +132,10 @@ def test_cancel_raises_and_stops_the_code() -> None:
     assert asyncio.run(asyncio.wait_for(execute(), 25)).output == "'usable'"
 
 
-def test_death_of_the_kernel_raises(kind: Any) -> None:
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "os._exit(3)", "os._exit(0)"])
+def test_death_of_the_kernel_raises(kind: Any, end: str) -> None:
     with pytest.raises(RuntimeError, match="Kernel died"):
-        run(kind, "import os; os.kill(os.getpid(), 9)")
+        run(kind, f"import os; {end}")
 
 
 def test_restart_gives_a_fresh_kernel(kind: Any) -> None:

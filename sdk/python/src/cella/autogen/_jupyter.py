@@ -202,7 +202,7 @@ class JupyterCodeExecutor(CodeExecutor, Component[JupyterCodeExecutorConfig]):
             raise RuntimeError("the run ended without a result")
         if result.status == "timeout":
             raise asyncio.TimeoutError
-        if result.status == "crashed":
+        if result.state == "lost":
             raise _dead_kernel()
         return JupyterCodeResult(exit_code=result.exit_code, output="\n".join(outputs), output_files=files)
 
