@@ -1,7 +1,7 @@
 """Gives a Python program of a session the names that cells have (`artifacts`, `workflows`, `tools`, `deps`).
 
-The directory of this file is in PYTHONPATH of sessions with a storage, and of programs on the host whose session may add
-packages. A sitecustomize of the installation follows.
+The directory of this file is in PYTHONPATH of programs whose session has a storage, and of those on the host whose session
+may add packages. A sitecustomize of the installation follows.
 """
 
 import os

@@ -70,12 +70,13 @@ Answer<size_t> Limit(const Call& call, size_t otherwise) {
 
 // Does the work on a thread; refuses, or answers with what it gives.
 template <typename F>
-async::Task<void> AnswerFrom(Hub& hub, Call& call, int status, std::string_view subject, F work) {
+async::Task<void> AnswerFrom(Hub& hub, Call& call, const FileStorage& storage, int status, std::string_view subject,
+                             F work) {
   auto text = [&]() -> Result<std::string> {
     TRY(const Json json, work());
     return ToText(json);
   };
-  auto answer = co_await hub.storages.pool().Run(text);
+  auto answer = co_await hub.storages.Run(storage, text);
   if (!answer) co_return co_await Refuse(call.exchange, Failed(hub, call, answer.error(), subject));
   (void)co_await call.exchange.SendJson(status, *answer);
 }
@@ -97,7 +98,7 @@ async::Task<void> ListArtifacts(Hub& hub, Call& call) {
     TRY(const auto page, (*storage)->List(after, *limit));
     return storage::ToJson(page);
   };
-  co_await AnswerFrom(hub, call, 200, kArtifact, list);
+  co_await AnswerFrom(hub, call, **storage, 200, kArtifact, list);
 }
 
 async::Task<void> ShowArtifact(Hub& hub, Call& call, std::shared_ptr<FileStorage> storage, std::string name) {
@@ -106,7 +107,7 @@ async::Task<void> ShowArtifact(Hub& hub, Call& call, std::shared_ptr<FileStorage
     if (!artifact) return Err(ErrorCode::kNotFound, "there is no artifact of that name");
     return storage::ToJson(*artifact);
   };
-  co_await AnswerFrom(hub, call, 200, kArtifact, show);
+  co_await AnswerFrom(hub, call, *storage, 200, kArtifact, show);
 }
 
 // The file itself for a client who shares the file system, else a copy in the workspace.
@@ -116,7 +117,7 @@ async::Task<void> ShowPath(Hub& hub, Call& call, std::shared_ptr<FileStorage> st
       TRY(std::string path, storage->PathOf(name));
       return Json{{"path", std::move(path)}};
     };
-    co_return co_await AnswerFrom(hub, call, 200, kArtifact, find);
+    co_return co_await AnswerFrom(hub, call, *storage, 200, kArtifact, find);
   }
   auto session = hub.sessions.Find(call.parameters[0], call.client);
   if (!session) co_return co_await Refuse(call.exchange, std::move(session.error()));
@@ -131,7 +132,7 @@ async::Task<void> ShowPath(Hub& hub, Call& call, std::shared_ptr<FileStorage> st
     TRY(std::string file, storage::CopyIntoWorkspace(*storage, *workspace, name));
     return Json{{"file", std::move(file)}};
   };
-  co_await AnswerFrom(hub, call, 200, kArtifact, copy);
+  co_await AnswerFrom(hub, call, *storage, 200, kArtifact, copy);
 }
 
 async::Task<void> LoadArtifact(Hub& hub, Call& call) {
@@ -141,7 +142,7 @@ async::Task<void> LoadArtifact(Hub& hub, Call& call) {
   if (Parameter(call, "path") == "true") co_return co_await ShowPath(hub, call, *storage, name);
   if (Parameter(call, "info") == "true") co_return co_await ShowArtifact(hub, call, *storage, name);
   auto load = [&] { return (*storage)->Load(name); };
-  auto loaded = co_await hub.storages.pool().Run(load);
+  auto loaded = co_await hub.storages.Run(**storage, load);
   if (!loaded) co_return co_await Refuse(call.exchange, Failed(hub, call, loaded.error(), kArtifact));
   using storage::Kind;
   const Kind kind = loaded->info.kind;
@@ -163,7 +164,7 @@ async::Task<void> LoadArtifact(Hub& hub, Call& call) {
       if (count < 0) return SysErr(errno, "read an artifact");
       return static_cast<size_t>(count);
     };
-    auto count = co_await hub.storages.pool().Run(read_some);
+    auto count = co_await hub.storages.Run(**storage, read_some);
     // A file that people change meanwhile; ours are replaced, never changed.
     if (!count || *count == 0) co_return call.exchange.Abort();
     left -= *count;
@@ -201,7 +202,7 @@ async::Task<void> SaveArtifact(Hub& hub, Call& call) {
   }
   const std::string name = NameOf(call);
   auto begin = [&] { return (*storage)->BeginSave(name); };
-  auto upload = co_await hub.storages.pool().Run(begin);
+  auto upload = co_await hub.storages.Run(**storage, begin);
   if (!upload) co_return co_await Refuse(call.exchange, Failed(hub, call, upload.error(), kArtifact));
   for (;;) {
     auto part = co_await call.exchange.ReadSome();
@@ -209,14 +210,14 @@ async::Task<void> SaveArtifact(Hub& hub, Call& call) {
     if (part->empty()) break;
     const std::string_view bytes = *part;
     auto write = [&] { return upload->Write(bytes); };
-    auto written = co_await hub.storages.pool().Run(write);
+    auto written = co_await hub.storages.Run(**storage, write);
     if (!written) co_return co_await Refuse(call.exchange, Failed(hub, call, written.error(), kArtifact));
   }
   auto commit = [&]() -> Result<Json> {
     TRY(const auto artifact, upload->Commit(*details));
     return storage::ToJson(artifact);
   };
-  co_await AnswerFrom(hub, call, 201, kArtifact, commit);
+  co_await AnswerFrom(hub, call, **storage, 201, kArtifact, commit);
 }
 
 async::Task<void> DeleteArtifact(Hub& hub, Call& call) {
@@ -224,7 +225,7 @@ async::Task<void> DeleteArtifact(Hub& hub, Call& call) {
   if (!storage) co_return co_await Refuse(call.exchange, std::move(storage.error()));
   const std::string name = NameOf(call);
   auto remove = [&] { return (*storage)->Delete(name); };
-  auto removed = co_await hub.storages.pool().Run(remove);
+  auto removed = co_await hub.storages.Run(**storage, remove);
   co_await RemoveOr404(hub, call, kArtifact, removed);
 }
 
@@ -238,7 +239,7 @@ async::Task<void> ListWorkflows(Hub& hub, Call& call) {
     TRY(const auto workflows, query ? (*storage)->SearchWorkflows(*query, *limit) : (*storage)->ListWorkflows());
     return storage::ToJson(workflows);
   };
-  co_await AnswerFrom(hub, call, 200, kWorkflow, list);
+  co_await AnswerFrom(hub, call, **storage, 200, kWorkflow, list);
 }
 
 async::Task<void> ShowWorkflow(Hub& hub, Call& call) {
@@ -250,7 +251,7 @@ async::Task<void> ShowWorkflow(Hub& hub, Call& call) {
     if (!workflow) return Err(ErrorCode::kNotFound, "there is no workflow of that name");
     return storage::ToJson(*workflow);
   };
-  co_await AnswerFrom(hub, call, 200, kWorkflow, show);
+  co_await AnswerFrom(hub, call, **storage, 200, kWorkflow, show);
 }
 
 async::Task<void> SaveWorkflow(Hub& hub, Call& call) {
@@ -272,7 +273,7 @@ async::Task<void> SaveWorkflow(Hub& hub, Call& call) {
     TRY(const auto made, (*storage)->CreateWorkflow(name, source, description, storage::Origin::kCaller));
     return storage::ToJson(made);
   };
-  co_await AnswerFrom(hub, call, 201, kWorkflow, create);
+  co_await AnswerFrom(hub, call, **storage, 201, kWorkflow, create);
 }
 
 async::Task<void> DeleteWorkflow(Hub& hub, Call& call) {
@@ -280,7 +281,7 @@ async::Task<void> DeleteWorkflow(Hub& hub, Call& call) {
   if (!storage) co_return co_await Refuse(call.exchange, std::move(storage.error()));
   const std::string name(call.parameters[1]);
   auto remove = [&] { return (*storage)->DeleteWorkflow(name); };
-  auto removed = co_await hub.storages.pool().Run(remove);
+  auto removed = co_await hub.storages.Run(**storage, remove);
   co_await RemoveOr404(hub, call, kWorkflow, removed);
 }
 

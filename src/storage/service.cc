@@ -34,9 +34,16 @@ async::Task<Result<std::shared_ptr<FileStorage>>> Service::Open(std::string path
   auto opened = co_await pool_.Run(open);
   if (!opened) co_return std::unexpected(std::move(opened.error()));
   std::erase_if(open_, [](const auto& each) { return each.second.expired(); });
+  std::erase_if(gates_, [](const auto& each) { return each.second.use_count() == 1; });
   std::shared_ptr<FileStorage> storage = std::move(*opened);
   open_[path] = storage;
   co_return storage;
+}
+
+std::shared_ptr<async::Gate> Service::GateOf(const std::string& path) {
+  std::shared_ptr<async::Gate>& gate = gates_[path.substr(0, path.rfind('/'))];
+  if (!gate) gate = std::make_shared<async::Gate>(loop_, kThreads / 2);
+  return gate;
 }
 
 std::string Service::NoteWritable(const std::vector<std::string>& directories) {

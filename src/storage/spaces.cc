@@ -289,7 +289,7 @@ async::Task<run::HostReply> ServeOnPool(std::shared_ptr<SessionStorage> session,
     TRY(const Json json, (work.*perform)());
     return Dump(json);
   };
-  auto answer = co_await session->service.pool().Run(run);
+  auto answer = co_await session->service.Run(*session->storage, run);
   if (!answer) {
     answer.error().message = WithoutPath(std::move(answer.error().message), session->storage->path());
     co_return Failed(call, answer.error(), answer.error().code == ErrorCode::kNotFound ? not_found : type);

@@ -9,8 +9,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <thread>
 
+#include "async/task_group.h"
 #include "base/sha256.h"
 #include "os/io.h"
 #include "storage/file_storage.h"
@@ -387,6 +389,70 @@ TEST(WhyWritableTest, StoragesAndWhatGuestsWriteMustNotOverlap) {
   EXPECT_NE(WhyWritable("/a", {"/"}), "");
   EXPECT_EQ(WhyWritable("/ab", {"/a"}), "");
   EXPECT_EQ(WhyWritable("/a", {}), "");
+}
+
+// Calls of storages on the threads of a service, until `go`.
+class ServiceTest : public StorageTest {
+ protected:
+  static constexpr int kCalls = 40;
+
+  async::Task<std::shared_ptr<FileStorage>> OpenAt(const std::string& name) {
+    auto opened = co_await service_.Open(path_ + name, {});
+    co_return opened.value();
+  }
+  async::Task<void> Block(std::shared_ptr<FileStorage> storage) {
+    auto wait = [this]() -> Result<bool> {
+      went_.wait();
+      return true;
+    };
+    auto waited = co_await service_.Run(*storage, wait);
+    ++(waited ? waited_ : refused_);
+  }
+  static Result<std::string> Save(FileStorage& storage) {
+    TRY(const Artifact artifact, storage.Save("a", "x", {}));
+    return artifact.name;
+  }
+
+  async::Loop loop_;
+  Service service_{loop_, LookForRun};
+  std::promise<void> go_;
+  std::shared_future<void> went_ = go_.get_future().share();
+  int waited_ = 0, refused_ = 0;
+};
+
+TEST_F(ServiceTest, CallsOfOneClientDoNotHoldUpAnother) {
+  auto all = [&]() -> async::Task<void> {
+    auto flooded = co_await OpenAt("/alice/work");
+    auto other = co_await OpenAt("/bob/work");
+    async::TaskGroup calls(loop_);
+    for (int i = 0; i < kCalls; ++i) calls.Add(Block(flooded));
+    auto save = [&] { return Save(*other); };
+    auto saved = co_await service_.Run(*other, save);
+    EXPECT_EQ(saved.value_or("refused"), "a");
+    EXPECT_EQ(waited_, 0);
+    go_.set_value();
+    co_await calls.Join();
+    EXPECT_EQ(waited_, kCalls);
+  };
+  loop_.Run(all());
+}
+
+TEST_F(ServiceTest, ACancelledCallDoesNotWaitForThoseBeforeIt) {
+  auto all = [&]() -> async::Task<void> {
+    auto storage = co_await OpenAt("/alice/work");
+    auto sibling = co_await OpenAt("/alice/more");
+    async::TaskGroup running(loop_), waiting(loop_);
+    for (int i = 0; i < 2; ++i) running.Add(Block(storage));
+    for (int i = 0; i < kCalls; ++i) waiting.Add(Block(sibling));
+    (void)co_await async::SleepUntil(async::Clock::now());
+    waiting.Cancel();
+    co_await waiting.Join();
+    EXPECT_EQ(refused_, kCalls);
+    go_.set_value();
+    co_await running.Join();
+    EXPECT_EQ(waited_, 2);
+  };
+  loop_.Run(all());
 }
 
 class UploadsTest : public StorageTest {

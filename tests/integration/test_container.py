@@ -54,6 +54,18 @@ def test_program_runs_with_arguments_input_and_both_streams(contain):
     assert isolation["limits"]["memory"]["by"] == "cgroup" and isolation["limits"]["disk"]["by"] == "tmpfs"
 
 
+def test_program_and_its_children_have_the_names_of_a_storage(contain, tmp_path):
+    data = tmp_path / "data"
+    child = "print(artifacts.load('large') == bytes(1 << 20))"
+    code = (
+        "import subprocess, sys\nartifacts.save('large', bytes(1 << 20))\n"
+        f"print(subprocess.check_output([sys.executable, '-c', {child!r}], text=True), end='')"
+    )
+    result = contain(code, "--storage", data)
+    assert result["stdout"] == "True\n", result
+    assert (data / "artifacts/large").read_bytes() == bytes(1 << 20)
+
+
 def test_large_output_arrives_whole_and_in_order(contain):
     code = "import sys\nfor i in range(200000): print(i)\nsys.stderr.write('e' * 3000000)"
     result = contain(code, "--output-limit", "8m")

@@ -74,15 +74,30 @@ def test_requirements_of_the_storage_are_those_that_sync_installs(open_session, 
     assert (data / "requirements.txt").read_text() == "no-such-package-of-cella==1\n"
 
 
+CHILD = "subprocess.check_output([sys.executable, '-c', 'print(artifacts.load(\"argv\"))'], text=True)"
+
+
+@pytest.mark.parametrize("executor", ["sandbox", "inprocess"])
 @pytest.mark.parametrize("form", ["-c", "file"])
-def test_a_program_has_the_names(cella, environment, data, tmp_path, form):
-    code = "import sys\nartifacts.save('argv', sys.argv[1:])\nworkflows.create('inc', %r)\nprint(workflows.inc(1))\n" % SOURCE
+def test_a_program_and_its_children_have_the_names(cella, environment, data, tmp_path, form, executor):
+    code = (
+        "import subprocess, sys\nartifacts.save('argv', sys.argv[1:])\nworkflows.create('inc', %r)\n"
+        "print(workflows.inc(1), %s, end='')\n" % (SOURCE, CHILD)
+    )
     if form == "file":
         (tmp_path / "program.py").write_text(code)
     what = ["-c", code] if form == "-c" else [tmp_path / "program.py"]
-    done = cella("run", "--python", PYTHON, "--storage", data, *what, "--", "x", "y", env=environment)
-    assert (done.exit_code, done.text()) == (0, "2\n"), done.describe()
+    flags = ["--executor", executor, "--python", PYTHON, "--storage", data]
+    done = cella("run", *flags, *what, "--", "x", "y", env=environment)
+    assert (done.exit_code, done.text()) == (0, "2 ['x', 'y']\n"), done.describe()
     assert json.loads((data / "artifacts/argv").read_text()) == ["x", "y"]
+
+
+@pytest.mark.parametrize("executor", ["sandbox", "inprocess"])
+def test_programs_that_a_cell_starts_have_the_names(open_session, data, executor):
+    session = open_session("--executor", executor, "--storage", data)  # noqa: F811
+    assert session.value("import subprocess, sys; artifacts.save('argv', [1]); " + CHILD) == repr("[1]\n")
+    assert session.value("import os; os.environ['PYTHONPATH'].count('/names'), artifacts.load('argv')") == "(1, [1])"
 
 
 @pytest.mark.parametrize("flags", [["--workdir", "{}"], ["--mount", "{}:/mnt:rw"], ["--mount", "{}/data/artifacts:/mnt:rw"]])

@@ -6,6 +6,7 @@
 #include "confine/program_guest.h"
 #include "executor/container/init_command.h"
 #include "executor/container/inside.h"
+#include "executor/sandbox/session_plan.h"
 #include "language/detect.h"
 #include "os/io.h"
 
@@ -68,7 +69,8 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerGuest::Begin(const run::B
   }
   if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
   confine::Program program;
-  const confine::EnvVars variables = GuestVariablesInside(spec_, plan);
+  confine::EnvVars variables = GuestVariablesInside(spec_, plan);
+  ShowNames(spec_.spaces, kProgramsInside, &variables);
   program.env = variables.Encode();
   program.search_path = *variables.Find("PATH");
   program.cwd = confine::DirectoryOf(turn.run, kWorkspaceInside);

@@ -201,7 +201,10 @@ Task<Result<Runner>> ContainerSession::StartRunner(const std::string& language) 
   if (!*started) co_return std::unexpected(std::move(started->error()));
   runner.group = **started;
   runner::Configuration configuration;
-  configuration.env = variables.variables();
+  // The interpreter has the names already; programs that it starts find them.
+  confine::EnvVars shown = variables;
+  ShowNames(spec_.spaces, kProgramsInside, &shown);
+  configuration.env = shown.variables();
   configuration.cwd = kWorkspaceInside;
   configuration.network = spec_.policy.network != Network::kNone;
   configuration.value_limit = kValueLimit;
@@ -339,7 +342,8 @@ Task<Result<std::unique_ptr<run::Execution>>> ContainerSession::BeginProgram(con
   CO_TRY(program.plan, std::move(made));
   auto filled = co_await files_.Fill({}, program.plan);
   CO_TRY_VOID(filled);
-  const confine::EnvVars variables = Variables(program.plan);
+  confine::EnvVars variables = Variables(program.plan);
+  ShowNames(spec_.spaces, kProgramsInside, &variables);
   program.env = variables.Encode();
   program.search_path = *variables.Find("PATH");
   program.cwd = confine::DirectoryOf(turn.run, kWorkspaceInside);

@@ -85,6 +85,11 @@ bool PlainGuest::CanAddPackages() const {
   return listed && !alone_ && !context_.layers.empty();
 }
 
+void PlainGuest::AddToVariables(confine::EnvVars* variables) const {
+  LocalGuest::AddToVariables(variables);
+  ShowNames(spec_.spaces, context_.runners, variables);
+}
+
 // The code reads them where they are on the host. The interpreter that runs gets them with its next cell.
 Task<Result<std::string>> PlainGuest::Use(std::string directory) {
   packages_ = directory.empty() ? "" : fmt::format("{}/{}", context_.layers, directory);
@@ -117,7 +122,10 @@ Task<Status> PlainGuest::EnsureRunner() {
   place.variables = confine::GuestEnvVars(Variables(plan), plan, spec_.policy);
   if (!spec_.spaces.empty()) confine::AddCalls(CallSocketPath(), context_.runners, &place.variables);
   if (CanAddPackages()) ShowPackages(packages_, context_.runners, CallSocketPath(), &place.variables);
-  place.configuration.env = place.variables.variables();
+  // The interpreter has the names already; programs that it starts find them.
+  confine::EnvVars shown = place.variables;
+  ShowNames(spec_.spaces, context_.runners, &shown);
+  place.configuration.env = shown.variables();
   place.configuration.cwd = cwd_;
   place.configuration.network = true;
   place.configuration.value_limit = kValueLimit;

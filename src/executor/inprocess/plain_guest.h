@@ -46,6 +46,7 @@ class PlainGuest : public LocalGuest, public run::Assistant, public run::Resetta
   bool SharesTree() const override { return !alone_; }
   async::Task<Status> Prepare(const run::BlockTurn& turn) override;
   async::Task<Result<language::Plan>> PlanFor(const run::BlockTurn& turn) override;
+  void AddToVariables(confine::EnvVars* variables) const override;
 
   bool CanAddPackages() const;
   Status CheckLanguage(const std::string& asked) const { return CheckIsPython(context_.table, asked); }

@@ -31,7 +31,7 @@ class SandboxProgramGuest : public confine::ProgramGuest, public run::CallSocket
   }
   confine::EnvVars Variables(const language::Plan& plan) const override {
     confine::EnvVars variables = confine::JailEnvVars(plan);
-    ShowNames(spec_.spaces, &variables);
+    ShowNames(spec_.spaces, confine::kRunnersInside, &variables);
     return variables;
   }
 

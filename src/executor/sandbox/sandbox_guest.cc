@@ -63,7 +63,7 @@ SandboxGuest::SandboxGuest(confine::LaunchContext& context, std::shared_ptr<Warm
   confine::EnvVars environment = warm_->plan().EnvVarsFor(spec_.policy);
   if (!spec_.spaces.empty()) confine::AddCalls(jail::kCallSocket, confine::kRunnersInside, &environment);
   if (CanAddPackages()) ShowPackages("", &environment);
-  ShowNames(spec_.spaces, &environment);
+  ShowNames(spec_.spaces, confine::kRunnersInside, &environment);
   env_ = environment.variables();
   search_path_ = *environment.Find("PATH");
 }
@@ -265,7 +265,7 @@ async::Task<Result<std::unique_ptr<run::Execution>>> SandboxGuest::BeginProgram(
     confine::AddCalls(jail::kCallSocket, confine::kRunnersInside, &env);
   }
   if (CanAddPackages() || !packages_.empty()) ShowPackages(packages_, &env);
-  if (turn.run.as == RunAs::kProgram) ShowNames(spec_.spaces, &env);
+  if (turn.run.as == RunAs::kProgram) ShowNames(spec_.spaces, confine::kRunnersInside, &env);
   const bool forks = turn.run.as == RunAs::kProgram && WhyExec(spec_.policy, turn.run, plan, *warm_).empty();
   Result<std::unique_ptr<run::Execution>> execution = Err(ErrorCode::kInternal, "nothing was started");
   if (forks) {

@@ -239,10 +239,10 @@ Result<SessionPlan> PlanSession(const confine::LaunchContext& context, const run
   return session;
 }
 
-void ShowNames(const std::vector<std::string>& spaces, confine::EnvVars* variables) {
+void ShowNames(const std::vector<std::string>& spaces, const std::string& runners, confine::EnvVars* variables) {
   if (std::ranges::find(spaces, "artifacts") == spaces.end()) return;
   variables->Set("CELLA_SPACES", fmt::format("{}", fmt::join(spaces, ",")));
-  Prepend("PYTHONPATH", {std::string(confine::kRunnersInside) + "/names"}, variables);
+  Prepend("PYTHONPATH", {runners + "/names"}, variables);
 }
 
 std::string PlanKey(const run::GuestSpec& spec, const std::vector<confine::MountPoint>& points) {

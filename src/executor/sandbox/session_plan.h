@@ -69,10 +69,11 @@ Result<language::Plan> PlanLanguage(const confine::LaunchContext& context, const
 Result<SessionPlan> PlanSession(const confine::LaunchContext& context, const run::GuestSpec& spec, bool strict_memory,
                                 uint32_t number);
 
-// The same for two requests whose sessions can share a plan and a zygote, unless the plan touches what they may write.
 // Of a session with a storage: Python programs have the names of its namespaces, as cells have them (runners/names).
-void ShowNames(const std::vector<std::string>& spaces, confine::EnvVars* variables);
+// `runners`: where programs find that directory.
+void ShowNames(const std::vector<std::string>& spaces, const std::string& runners, confine::EnvVars* variables);
 
+// The same for two requests whose sessions can share a plan and a zygote, unless the plan touches what they may write.
 std::string PlanKey(const run::GuestSpec& spec, const std::vector<confine::MountPoint>& points);
 // The same for two requests whose sessions are interchangeable.
 std::string PoolKey(const run::GuestSpec& spec);
