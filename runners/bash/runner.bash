@@ -185,7 +185,8 @@ __cella_turn() {
   __cella_running=
   builtin trap __cella_interrupt INT
   # Bash calls it as well in a child that a signal ends before that has become its program.
-  builtin trap '((__cella_ended = $?, BASH_SUBSHELL)) || __cella_rescue' EXIT
+  builtin trap '{ ((__cella_ended = $?, BASH_SUBSHELL)) || { __cella_options=$SHELLOPTS && builtin set +x; }; } 2>/dev/null
+((BASH_SUBSHELL)) || __cella_rescue' EXIT
   builtin trap - ERR
   __cella_change_options "$SHELLOPTS" "$__cella_own_options"
   [[ $__cella_ending == failure ]] && __cella_options+=:errexit
