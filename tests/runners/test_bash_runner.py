@@ -248,6 +248,14 @@ def test_trace_of_a_cell_shows_nothing_of_the_runner(runner, code, exit_code, sh
     assert answer.stdout == "1\n" and "__cella" not in answer.stderr and "echo 1" in answer.stderr, answer.stderr
 
 
+def test_trace_of_an_interrupted_cell_shows_nothing_of_the_runner(runner):
+    runner.start("set -x; echo on; sleep 60")
+    runner.wait_output("stdout", b"on\n")
+    runner.interrupt()
+    answer = runner.finish(10)
+    assert answer.status == "interrupted" and "__cella" not in answer.stderr, answer
+
+
 def test_state_is_kept_when_set_e_ends_the_shell_with_stdin(runner):
     answer = runner.run("kept=1; set -eu; read -r line; echo \"$line$undefined\"", stdin="text\nmore\n")
     assert (answer.status, answer.exit_code, answer.stdout) == ("error", 1, "")
