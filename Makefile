@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 
 PREFIX      ?= /usr/local
-export JOBS ?= $(shell nproc)
+export JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CELLA       := build/release/bin/cella
 
 define DEMO

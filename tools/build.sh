@@ -11,6 +11,12 @@ if ! command -v cmake >/dev/null || ! command -v ninja >/dev/null; then
   printf 'build: cmake (3.25 or later) and ninja are needed. On Debian and Ubuntu: tools/setup.sh build\n' >&2
   exit 1
 fi
+version=$(cmake --version)
+if [[ $version =~ version\ ([0-9]+)\.([0-9]+) ]] && ((BASH_REMATCH[1] * 100 + BASH_REMATCH[2] < 325)); then
+  printf 'build: cmake %s is too old: 3.25 or later is needed. Debian 12 and Ubuntu 24.04 have it; elsewhere: pip install cmake\n' \
+    "${BASH_REMATCH[1]}.${BASH_REMATCH[2]}" >&2
+  exit 1
+fi
 # The compiler of the environment wins over that of the preset.
 if [[ ${CXX-} ]]; then set -- "$@" "-DCMAKE_CXX_COMPILER=$CXX"; fi
 compiler=${CXX-clang++-19}

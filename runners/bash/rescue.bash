@@ -2,8 +2,7 @@
 # this one. The process, its directory, its descriptors and its children stay; Bash's own list of jobs does not.
 
 __cella_rescue() {
-  local status=$__cella_ended IFS=$' \t\n'
-  __cella_options=$SHELLOPTS
+  local status=${__cella_ended:-1} IFS=$' \t\n'
   builtin set +k
   __cella_running=
   builtin trap - DEBUG ERR RETURN

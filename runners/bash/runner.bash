@@ -183,9 +183,10 @@ __cella_repair() {
 __cella_turn() {
   local IFS=$' \t\n'
   __cella_running=
-  builtin trap __cella_interrupt INT
+  builtin trap '{ __cella_interrupt; } 2>/dev/null' INT
   # Bash calls it as well in a child that a signal ends before that has become its program.
-  builtin trap '((__cella_ended = $?, BASH_SUBSHELL)) || __cella_rescue' EXIT
+  builtin trap '{ ((__cella_ended = $?, BASH_SUBSHELL)) || { __cella_options=$SHELLOPTS && builtin set +x; }; } 2>/dev/null
+((BASH_SUBSHELL)) || __cella_rescue' EXIT
   builtin trap - ERR
   __cella_change_options "$SHELLOPTS" "$__cella_own_options"
   [[ $__cella_ending == failure ]] && __cella_options+=:errexit

@@ -1,13 +1,16 @@
 # Ending a cell from any depth of it: `exit`, SIGINT, a failure under `set -e`; and the traps of cells, which must not
 # take the place of the runner's.
 
+# What a cell calls by these is kept out of its trace (`set -x`), which goes to standard error.
+
 # Only this shell itself unwinds; in a subshell or a pipeline the builtin does what it always does.
 exit() {
-  local status=$?
-  [[ $BASHPID == "$$" ]] || builtin exit "${1-$status}"
-  status=${1-$status}
-  [[ $status =~ ^-?[0-9]+$ ]] || status=2
-  __cella_end exit "$((status & 255))"
+  { local status=$? && [[ $BASHPID == "$$" ]]; } 2>/dev/null || builtin exit "${1-$status}"
+  {
+    status=${1-$status}
+    [[ $status =~ ^-?[0-9]+$ ]] || status=2
+    __cella_end exit "$((status & 255))"
+  } 2>/dev/null
 }
 
 __cella_interrupt() {
@@ -52,9 +55,12 @@ __cella_settle() {
 # The ERR trap comes just before `set -e` would end the shell, under the same conditions. A cell's own trap goes in
 # between, where $? and $LINENO are as it expects.
 __cella_catch_errors() {
+  local own=
   # Where only the script itself is on the stack it is the call of the cell that fails, and not a command of it.
-  builtin trap -- "__cella_error_begins; ((\${#BASH_SOURCE[@]} < 2)) || { __cella_error_again; ${__cella_on_error:-:}
-}; __cella_error_ends" ERR
+  [[ -z $__cella_on_error ]] ||
+    own="{ ((\${#BASH_SOURCE[@]} < 2)); } 2>/dev/null || { { __cella_error_again; } 2>/dev/null; $__cella_on_error
+}; "
+  builtin trap -- "{ __cella_error_begins; } 2>/dev/null; $own{ __cella_error_ends; } 2>/dev/null" ERR
 }
 
 __cella_error_begins() {
@@ -99,29 +105,33 @@ __cella_unwind() {
 # The shell's own EXIT and ERR traps are the runner's. An EXIT trap that a cell sets runs when this cell has ended, as
 # it would at the end of a script. Traced, so that a DEBUG trap set through it stays.
 trap() {
-  local action signal
-  local -a others=()
-  if [[ $BASHPID != "$$" || $# -lt 1 || $1 == -[lp]* ]]; then
+  {
+    local action signal
+    local -a others=()
+    [[ $BASHPID == "$$" && $# -ge 1 && $1 != -[lp]* ]]
+  } 2>/dev/null || {
     builtin trap "$@"
     return
-  fi
-  [[ $1 == -- ]] && shift
-  if (($# == 1)); then
-    action=-
-  else
-    action=$1
-    shift
-  fi
-  for signal; do
-    case $signal in
-      EXIT | exit | 0) [[ $action == - ]] && __cella_on_exit= || __cella_on_exit=$action ;;
-      ERR | err)
-        [[ $action == - ]] && __cella_on_error= || __cella_on_error=$action
-        __cella_catch_errors
-        ;;
-      *) others+=("$signal") ;;
-    esac
-  done
-  ((${#others[@]} == 0)) || builtin trap -- "$action" "${others[@]}"
+  }
+  {
+    [[ $1 == -- ]] && shift
+    if (($# == 1)); then
+      action=-
+    else
+      action=$1
+      shift
+    fi
+    for signal; do
+      case $signal in
+        EXIT | exit | 0) [[ $action == - ]] && __cella_on_exit= || __cella_on_exit=$action ;;
+        ERR | err)
+          [[ $action == - ]] && __cella_on_error= || __cella_on_error=$action
+          __cella_catch_errors
+          ;;
+        *) others+=("$signal") ;;
+      esac
+    done
+    ((${#others[@]} == 0))
+  } 2>/dev/null || builtin trap -- "$action" "${others[@]}"
 }
 declare -ft trap

@@ -12,6 +12,7 @@
 #include "engine/taskweaver.h"
 #include "server/config_reader.h"
 #include "server/config_render.h"
+#include "server/listen_address.h"
 #include "server/serve.h"
 
 namespace cella::cli {
@@ -75,14 +76,19 @@ Over TCP every client needs a token:
 
 SIGTERM drains: no new runs, those that are on get a grace, then it ends.)");
   command.add_option("--listen", o->listen, "unix:PATH or HOST:PORT; port 0 finds a free one (repeatable)")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check([](const std::string& text) {
+        auto address = server::ParseListenAddress(text);
+        return address || text.starts_with("unix:") ? "" : address.error().message;
+      });
   OptionalText(command, "--config", &o->config,
                "Configuration file (cella.toml, or a taskweaver_config.json); options win over it");
   OptionalText(command, "--state-dir", &o->state_dir, "Where the registry and the logs of runs are kept");
   OptionalText(command, "--token-file", &o->token_file, "Tokens of the clients, as 'cella token' writes them");
   OptionalText(command, "--tls-certificate", &o->tls_certificate, "Serve TCP with TLS: the certificate (PEM)");
   OptionalText(command, "--tls-key", &o->tls_key, "and its key");
-  OptionalText(command, "--log-level", &o->log_level, "error, warning, info or debug");
+  OptionalText(command, "--log-level", &o->log_level, "error, warning, info or debug")
+      ->check(CLI::IsMember({"error", "warning", "info", "debug"}));
   command.add_option("--exit-with", o->exit_with, "End when this process (PID) does, without a grace")
       ->check(CLI::PositiveNumber);
   command

@@ -67,9 +67,12 @@ class SessionClient {
       case Action::kRun: co_return co_await RunCode(base + "/runs");
       case Action::kRuns: co_return co_await Runs(base + "/runs");
       case Action::kRemove: co_return co_await Quiet("DELETE", base, "");
-      case Action::kCancel: co_return co_await Quiet("POST", base + "/runs/" + options_.run + "/cancel", "");
+      case Action::kCancel: co_return co_await Cancel(base + "/runs/" + options_.run + "/cancel");
       case Action::kFiles: co_return co_await Files(base + "/files?path=" + Escape(options_.remote));
-      case Action::kGet: co_return co_await Get(base + "/files/" + FileTarget(options_.remote));
+      case Action::kGet: {
+        CO_TRY(std::string target, FileTarget(options_.remote));
+        co_return co_await Get(base + "/files/" + target);
+      }
       case Action::kPut: co_return co_await Put(base + "/files/");
     }
     co_return 0;
@@ -84,11 +87,14 @@ class SessionClient {
   }
 
   // Also as the code in a jail or container names it: /workspace/x, /tmp/x.
-  static std::string FileTarget(const std::string& path) {
+  static Result<std::string> FileTarget(const std::string& path) {
     for (const std::string base : {"/workspace", "/tmp"}) {
       if (path.starts_with(base + "/")) return Escape(path.substr(base.size() + 1)) + "?base=" + EscapeAll(base);
     }
-    return Escape(path);
+    if (!path.starts_with('/')) return Escape(path);
+    return Err(ErrorCode::kInvalid,
+               "path '{}' is absolute, and no file below /workspace or, in a sandbox, /tmp, which alone can be reached",
+               path);
   }
 
   static std::string Escape(const std::string& path) {
@@ -118,6 +124,13 @@ class SessionClient {
   async::Task<Result<int>> Quiet(std::string method, std::string target, std::string body) {
     auto answer = co_await Ask(std::move(method), std::move(target), std::move(body));
     if (!answer) co_return std::unexpected(std::move(answer.error()));
+    co_return 0;
+  }
+
+  async::Task<Result<int>> Cancel(std::string target) {
+    auto answer = co_await Ask("POST", std::move(target), "");
+    if (!answer) co_return std::unexpected(std::move(answer.error()));
+    if (!answer->value("cancelled", true)) std::fputs("cella: the run had ended before\n", stderr);
     co_return 0;
   }
 
@@ -270,7 +283,8 @@ class SessionClient {
     std::string name = options_.remote;
     if (name.empty()) name = options_.local.substr(options_.local.rfind('/') + 1);
     if (name.empty() || name == "-") co_return Err(ErrorCode::kInvalid, "give PATH, the file's name in the session");
-    target += FileTarget(name);
+    CO_TRY(const std::string file, FileTarget(name));
+    target += file;
     CO_TRY(std::string content, os::ReadNamedFile(options_.local == "-" ? "/dev/stdin" : options_.local, kMaxUpload));
     co_return co_await Quiet("PUT", std::move(target), std::move(content));
   }
@@ -293,7 +307,10 @@ void DeclareSessionOptions(CLI::App& command, SessionOptions* o) {
   cella session rm $id)");
   auto add = [&](const char* name, const char* help, Action action) {
     CLI::App* sub = command.add_subcommand(name, help);
-    sub->add_option("--url", o->url, "The server");
+    sub->add_option("--url", o->url, "The server")->check([](const std::string& text) {
+      auto url = http::ParseUrl(text);
+      return url ? "" : url.error().message;
+    });
     sub->callback([o, action] { o->action = action; });
     return sub;
   };

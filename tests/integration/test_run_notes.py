@@ -19,6 +19,7 @@ def test_discarded_files_are_named_on_request(run, tmp_path):
     assert words_of(run, "-c", one) == ""
     assert f"cella: {said}\n" in words_of(run, "--summary", "-c", one)
     assert run.json("-c", one)["note"] == said
+    assert run.json("-c", MAKES_FILES.format(names=["Grafik März.png"]))["note"].startswith("1 file discarded: Grafik März.png (")
     many = MAKES_FILES.format(names=[f"{n}.csv" for n in range(5)])
     assert run.json("-c", many)["note"] == "5 files discarded: 0.csv, 1.csv, 2.csv and 2 more (--out DIR keeps them)"
     assert "note" not in run.json("-c", one, "--out", tmp_path / "out")
@@ -57,6 +58,30 @@ def test_missing_file_that_the_caller_has(run, tmp_path, language):
     assert "cella:" not in words_of(run, *words, "--executor", "local", "--workdir", ".", cwd=tmp_path)
 
 
+# What a program of each kind prints.
+SAID = {
+    "in a directory": ("[Errno 2] No such file or directory: 'data/x.csv'", "data/x.csv", "--file data/x.csv:data/x.csv copies"),
+    "with a space": ("cat: 'my data.csv': No such file or directory", "my data.csv", "--file 'my data.csv' copies"),
+    "no ASCII": ("[Errno 2] No such file or directory: 'März.csv'", "März.csv", "--file 'März.csv' copies"),
+    "shell": ("sh: 1: cannot open x.csv: No such file", "x.csv", "--file x.csv copies"),
+    "ruby": ("No such file or directory @ rb_sysopen - my data.csv (Errno::ENOENT)", "my data.csv", "--file 'my data.csv'"),
+    "r": ("  cannot open file 'x.csv': No such file or directory", "x.csv", "--file x.csv copies"),
+    "php": ("Warning: fopen(x.csv): Failed to open stream: No such file or directory in <code>", "x.csv", "--file x.csv"),
+    "java": ("java.io.FileNotFoundException: x.csv (No such file or directory)", "x.csv", "--file x.csv copies"),
+    "go": ("open x.csv: no such file or directory", "x.csv", "--file x.csv copies"),
+    "a directory": ("[Errno 2] No such file or directory: 'folder'", "folder/x", "directory: --workdir . gives"),
+}
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_missing_file_is_found_in_messages_of_all_kinds(run, tmp_path, kind):
+    said, name, hint = SAID[kind]
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("")
+    told = words_of(run, "-c", f"import sys; sys.exit({said!r})", cwd=tmp_path)
+    assert told.startswith(said) and hint in told, told
+
+
 @pytest.mark.parametrize("name", ["../input.csv", "/etc/passwd", "in\x1bput.csv"])
 def test_a_hint_names_only_plain_files_below_the_callers_directory(run, tmp_path, name):
     (tmp_path / "in\x1bput.csv").write_text("")
@@ -78,6 +103,10 @@ def test_missing_module(run, tmp_path):
     assert hint == "cella: --with PACKAGE installs a package before the code runs, --venv DIR uses a virtual environment"
     (tmp_path / "helper_of_ours.py").write_text("")
     assert "--file helper_of_ours.py" in words_of(run, *words, cwd=tmp_path).splitlines()[-1]
+    (tmp_path / "helper_of_ours.py").unlink()
+    (tmp_path / "helper_of_ours").mkdir()
+    (tmp_path / "helper_of_ours/__init__.py").write_text("")
+    assert "--workdir . gives" in words_of(run, *words, cwd=tmp_path).splitlines()[-1]
 
 
 def test_words_behind_the_file_are_the_programs(run, tmp_path):

@@ -65,7 +65,8 @@ def test_runs_lists_the_ids_that_cancel_needs(command):
     run = started.expect(202)["id"]
     listed = [json.loads(line) for line in command("runs", session, "--json").stdout.splitlines()]
     assert [each["id"] for each in listed][-1] == run
-    command("cancel", session, run)
+    assert command("cancel", session, run).stderr == b""
+    assert b"had ended before" in command("cancel", session, runs[0][0]).stderr
     command("rm", session)
 
 
@@ -77,6 +78,8 @@ def test_get_and_put_take_the_paths_of_the_code(command, tmp_path):
         assert command("get", session, path).stdout == b"text"
         assert command("run", session, "-c", f"print(open({path!r}).read())").stdout == b"text\n"
     assert command("files", session, "/tmp/d").stdout.split()[-1] == b"b"
+    for words in (("get", session, "/etc/passwd"), ("put", session, tmp_path / "local", "/etc/passwd")):
+        assert b"'/etc/passwd' is absolute" in command(*words, expect=126).stderr
 
 
 def test_displays_are_shown_in_their_place(command):
@@ -109,6 +112,7 @@ def test_wrong_timeout_ends_with_2(command):
     session = command("new").stdout.decode().strip()
     assert b"--timeout" in command("run", session, "--timeout", "abc", "-c", "1", expect=2).stderr
     told = command("run", session, "--timeout", "1000h", "-c", "1", expect=126).stderr
+    assert b"--url" in command("ls", "--url", "nonsense", expect=2).stderr
     assert b"more than this server allows" in told and b"at most" in told, told
 
 

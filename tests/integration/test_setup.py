@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shutil
 import subprocess
 
 import pytest
@@ -72,6 +73,11 @@ def test_other_systems_are_told_what_to_use(machine):
     machine("uname", "echo Darwin")
     told = call(machine, "bash", "tools/setup.sh", "build")
     assert told.returncode == 1 and "virtual machine" in told.stderr and "Session(url=" in told.stderr, told
+    # From make too, and without complaints about what such a system lacks.
+    (machine.place / "nproc").unlink()
+    (machine.place / "make").symlink_to(shutil.which("make"))
+    told = call(machine, "make", "build")
+    assert told.returncode == 2 and "virtual machine" in told.stderr and "not found" not in told.stderr, told
 
 
 def test_system_without_apt_is_told_what_is_needed(machine):
@@ -99,7 +105,10 @@ def test_replaced_packages_are_named_before_they_go(machine):
 def test_missing_build_tools_are_named(machine):
     told = call(machine, "bash", "tools/build.sh", "release", "programs")
     assert told.returncode == 1 and "cmake" in told.stderr and "tools/setup.sh build" in told.stderr, told
-    machine("cmake")
+    machine("cmake", "echo cmake version 3.22.1")
     machine("ninja")
+    told = call(machine, "bash", "tools/build.sh", "release", "programs")
+    assert told.returncode == 1 and "cmake 3.22 is too old" in told.stderr, told
+    machine("cmake", "echo cmake version 3.31.2")
     told = call(machine, "bash", "tools/build.sh", "release", "programs", CXX="no-such-compiler")
     assert told.returncode == 1 and "no-such-compiler" in told.stderr and "CXX=" in told.stderr, told

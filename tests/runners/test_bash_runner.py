@@ -231,6 +231,31 @@ def test_interrupt_while_the_cell_is_being_called_ends_the_run(runner):
         assert runner.run("echo goes on").stdout == "goes on\n"
 
 
+TRACED = [
+    ("set -euxo pipefail; echo $undefined", 1, ["undefined: unbound variable"]),
+    ("set -ex; f() { (exit 3); }; f", 3, ["f", "exit 3"]),
+    ("set -x; ls /nowhere_at_all; exit 4", 4, ["ls /nowhere_at_all", "exit 4"]),
+    ("set -x; trap 'echo mine >&2' ERR; trap 'echo bye' EXIT; false; true", 0, ["mine", "false", "true", "echo bye"]),
+]
+
+
+@pytest.mark.parametrize("code, exit_code, shown", TRACED)
+def test_trace_of_a_cell_shows_nothing_of_the_runner(runner, code, exit_code, shown):
+    answer = runner.run("kept=1; " + code)
+    assert answer.exit_code == exit_code and "__cella" not in answer.stderr, answer.stderr
+    assert all(words in answer.stderr for words in shown), answer.stderr
+    answer = runner.run("echo $kept")
+    assert answer.stdout == "1\n" and "__cella" not in answer.stderr and "echo 1" in answer.stderr, answer.stderr
+
+
+def test_trace_of_an_interrupted_cell_shows_nothing_of_the_runner(runner):
+    runner.start("set -x; echo on; sleep 60")
+    runner.wait_output("stdout", b"on\n")
+    runner.interrupt()
+    answer = runner.finish(10)
+    assert answer.status == "interrupted" and "__cella" not in answer.stderr, answer
+
+
 def test_state_is_kept_when_set_e_ends_the_shell_with_stdin(runner):
     answer = runner.run("kept=1; set -eu; read -r line; echo \"$line$undefined\"", stdin="text\nmore\n")
     assert (answer.status, answer.exit_code, answer.stdout) == ("error", 1, "")

@@ -48,6 +48,14 @@ USE = """
     with cella.sync.Session(url=url, token=token) as session:
         assert session.run("6 * 7").value == "42"
         session.upload("a", b"text")
+    if system == "darwin":  # the loop of Windows cannot be had here
+        import asyncio
+
+        async def use():
+            async with cella.Session(url=url, token=token) as session:
+                assert (await session.run("6 * 7")).value == "42"
+
+        asyncio.run(use())
     with cella.sync.Session(cella.InProcessExecutor()) as session:
         assert session.run("display(1); 6 * 7").value == "42"
     print("works")

@@ -190,29 +190,33 @@ for n in range(3):
 print('end', end='')
 'value'
 """
-SHOWN = ["text 0", "0", "raw", "''", "child\ntext 1", "1", "raw", "x", "text 2", "2", "raw", "x", "end", "'value'"]
+FAILING = IN_TURNS.replace("'value'", "1 / 0")
+SHOWN = ["text 0", "0", "raw", "''", "child\ntext 1", "1", "raw", "x", "text 2", "2", "raw", "x", "end"]
 
 
 @pytest.mark.parametrize("busy", [0, 2])
 def test_text_and_displays_arrive_in_the_order_of_the_code(busy):
-    """Also with busy loops beside them. Text travels in pipes, displays on a socket."""
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)]
+    """Also with busy loops beside them, and before an error. Text travels in pipes, displays on a socket."""
+    loop = "import time\nend = time.monotonic() + 600\nwhile time.monotonic() < end: pass"
+    loops = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(busy)]
     try:
         with cella.sync.Session() as session:
-            for _ in range(500 if LONG else 60):
+            for number in range(500 if LONG else 60):
+                code, last = (IN_TURNS, "'value'") if number % 2 else (FAILING, "ZeroDivisionError")
                 shown, was_text = [], False
-                for event in session.stream(IN_TURNS):
+                for event in session.stream(code):
                     if event.type == "stdout" and was_text:
                         shown[-1] += event.text
-                    elif event.type in ("stdout", "display", "value"):
-                        shown.append(event.text or event.output.text)
+                    elif event.type in ("stdout", "display", "value", "error"):
+                        shown.append(event.error.name if event.error else event.text or event.output.text)
                         was_text = event.type == "stdout"
-                assert [text if len(text) < 100 else text[1] for text in shown] == SHOWN
-                assert [type(item).__name__ for item in session.run(IN_TURNS).items] == ["Text", "Output"] * 7
+                assert [text if len(text) < 100 else text[1] for text in shown] == [*SHOWN, last]
+                items = [type(item).__name__ for item in session.run(code).items]
+                assert items == (["Text", "Output"] * 7)[: 14 if code is IN_TURNS else 13]
     finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
+        for each in loops:
+            each.kill()
+            each.wait()
 
 
 def test_interrupted_display_does_not_hold_up_the_text(open_session, wait):

@@ -317,6 +317,24 @@ def test_stopped_server_is_noticed_within_the_deadline(stopped_server, twin, wai
     assert time.monotonic() - start < 15
 
 
+def test_stopped_server_is_noticed_during_an_upload(stopped_server, twin, wait, monkeypatch):
+    """More than fits into the buffers of the connection."""
+    import importlib
+
+    session = twin.api.Session()
+    wait(session.run("1"))
+    stopped_server()
+    exchanges = importlib.import_module(f"cella._{twin.name}.exchange").Exchanges
+    begin = exchanges.begin
+
+    def impatient(self, method, where, body, extra, interrupted, patience, probes):
+        return begin(self, method, where, body, extra, interrupted, 1.0, probes)
+
+    monkeypatch.setattr(exchanges, "begin", impatient)
+    with pytest.raises(cella.ConnectionFailed, match="did not answer in time"):
+        wait(session.upload("large", b"x" * (32 << 20)))
+
+
 def test_ctrl_c_is_bounded_when_the_server_is_stopped(stopped_server):
     session = cella.sync.Session()
     session.run("1")

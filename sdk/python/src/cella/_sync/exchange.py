@@ -227,6 +227,8 @@ class Exchanges:
                     raise CellaError(f"the file became shorter while it was sent: {body.name}")
                 size -= len(part)
                 connection.send(part)
+        except TimeoutError as error:
+            raise self.broken(error) from error
         except ConnectionError:
             pass  # a refusal may come before all of a body was taken: what can still be read tells
 

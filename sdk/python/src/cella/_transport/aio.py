@@ -46,7 +46,14 @@ class Connection:
         OPEN.add(connected)
 
     async def send(self, data: bytes) -> None:
-        await self._loop.sock_sendall(self._socket, data)
+        try:
+            sent = self._socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        # In parts: the bound is that of a wait, and not of all that is sent.
+        rest = memoryview(data)[sent:]
+        for at in range(0, len(rest), _PART):
+            await _bounded(self._loop.sock_sendall(self._socket, rest[at : at + _PART]), self._bound)
 
     async def receive(self) -> bytes:
         try:
@@ -82,8 +89,9 @@ class TlsConnection(Connection):
         self.idle_since = 0.0
 
     async def send(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
+        for at in range(0, len(data), _PART):
+            self._writer.write(data[at : at + _PART])
+            await _bounded(self._writer.drain(), self._bound)
 
     async def receive(self) -> bytes:
         return await _bounded(self._reader.read(_PART), self._bound)

@@ -37,7 +37,12 @@ class Connection:
         OPEN.add(connected)
 
     def send(self, data: bytes) -> None:
-        self._socket.sendall(data)
+        # In parts: the time-out of a socket is that of a whole sendall, and the bound is that of a wait.
+        for at in range(0, len(data), _PART):
+            try:
+                self._socket.sendall(memoryview(data)[at : at + _PART])
+            except socket.timeout:
+                raise TimeoutError("it took too long") from None
 
     def receive(self) -> bytes:
         try:
