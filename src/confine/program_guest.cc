@@ -10,6 +10,8 @@ namespace cella::confine {
 
 namespace {
 
+constexpr size_t kPlannedAtOnce = size_t{64} << 10;
+
 // Notes that a program must be asked, and asks none.
 class PostponingAsker : public language::ToolAsker {
  public:
@@ -38,13 +40,16 @@ async::Task<Result<language::Plan>> MakePlan(LaunchContext& context, const Polic
   options.scratch_dir = scratch_dir;
   options.destination = destination;
   options.host = context.HostFor(policy);
-  auto postponing = std::make_shared<PostponingAsker>();
-  auto asker = std::exchange(options.host.asker, postponing);
-  auto plan = language::MakePlan(context.table, turn.block, options);
-  if (!postponing->postponed()) co_return plan;
-  options.host.asker = std::move(asker);
+  // Its name is made of the code's hash, and of megabytes that takes the time of many requests.
+  if (turn.block.code.size() <= kPlannedAtOnce) {
+    auto postponing = std::make_shared<PostponingAsker>();
+    auto asker = std::exchange(options.host.asker, postponing);
+    auto plan = language::MakePlan(context.table, turn.block, options);
+    if (!postponing->postponed()) co_return plan;
+    options.host.asker = std::move(asker);
+  }
   auto ask = [&] { return language::MakePlan(context.table, turn.block, options); };
-  plan = co_await context.planning->Run(ask);
+  auto plan = co_await context.planning->Run(ask);
   co_return plan;
 }
 

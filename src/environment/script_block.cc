@@ -79,10 +79,14 @@ Result<ScriptReading> ReadScriptBlock(std::string_view code) {
     std::string content;  // up to the last closing line so far
     std::string pending;  // behind it
     bool closed = false;
+    bool names_script = type == "script";
     std::string_view after = code;
+    std::string_view end = code;  // of the comment
     for (std::string_view rest = code; !rest.empty();) {
       std::string_view line = TakeLine(rest);
       if (!BelongsToBlock(line)) break;
+      end = rest;
+      names_script = names_script || OpenedType(line) == "script";
       if (line == "# ///") {
         content += pending;
         pending.clear();
@@ -98,10 +102,14 @@ Result<ScriptReading> ReadScriptBlock(std::string_view code) {
         return Err(ErrorCode::kInvalid, "the '# /// {}' block of the script is larger than 64 KiB", type);
       }
     }
-    if (!closed || content.empty()) {
-      if (type == "script")
-        reading.warning =
-            closed ? "the '# /// script' block is empty" : "the '# /// script' block has no closing '# ///' line";
+    if (!closed) {
+      // Nor has any other block that opens in the same comment: to look at each would take the square of its length.
+      if (names_script) reading.warning = "the '# /// script' block has no closing '# ///' line";
+      code = end;
+      continue;
+    }
+    if (content.empty()) {
+      if (type == "script") reading.warning = "the '# /// script' block is empty";
       continue;
     }
     code = after;

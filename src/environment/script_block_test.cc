@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace cella::environment {
 namespace {
 
@@ -40,6 +42,27 @@ TEST(ScriptBlockTest, ScriptsWithoutOneHaveNone) {
 
 TEST(ScriptBlockTest, WarnsOfABlockThatIsNotClosed) {
   auto read = ReadScriptBlock("# /// script\n# dependencies = ['six']\nprint(1)\n");
+  ASSERT_TRUE(read);
+  EXPECT_FALSE(read->block);
+  EXPECT_NE(read->warning, "");
+}
+
+// Each line was read once for every line before it that opens a block: of 64 MiB, as a request may have, for minutes.
+TEST(ScriptBlockTest, WorkIsLinearInBlocksThatAreNotClosed) {
+  auto seconds = [](size_t comments) {
+    std::string comment;
+    for (int i = 0; i < 6000; ++i) comment += "# /// a\n";
+    std::string code = "# /// script\n# ///\n\n";
+    for (size_t i = 0; i < comments; ++i) code += comment + "\n";
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_TRUE(ReadScriptBlock(code));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  EXPECT_LT(seconds(40), 2.0);
+}
+
+TEST(ScriptBlockTest, WarnsOfABlockThatOpensInACommentOfAnother) {
+  auto read = ReadScriptBlock("# /// other\n# /// script\n# dependencies = ['six']\nprint(1)\n");
   ASSERT_TRUE(read);
   EXPECT_FALSE(read->block);
   EXPECT_NE(read->warning, "");

@@ -16,6 +16,7 @@ constexpr uint64_t kMaxFile = uint64_t{1} << 20;
 constexpr size_t kMaxKernels = 1000;
 constexpr int kMaxEntries = 20'000;  // of a directory of kernels
 constexpr size_t kMaxArguments = 256;
+constexpr size_t kMaxVariables = 256;
 
 std::string Lower(std::string_view text) {
   std::string lower(text);
@@ -32,10 +33,9 @@ bool IsName(std::string_view name) {
   return !name.empty() && name.front() != '.' && std::ranges::all_of(name, is_allowed);
 }
 
-std::string Replace(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
+std::unexpected<Error> TooLong() {
+  return Err(ErrorCode::kExhausted, "an argument or a variable of the kernel expands to more than {} bytes",
+             kMostExpanded);
 }
 
 Result<Kernelspec> Load(const std::string& name, const std::string& directory) {
@@ -108,7 +108,12 @@ Result<Kernelspec> ParseKernelspec(std::string name, std::string directory, std:
     return Err(ErrorCode::kInvalid, "kernel '{}': '{}/kernel.json' has no list of strings 'argv'", spec.name,
                spec.directory);
   }
-  for (const auto& [variable, value] : Object(*json, "env").items()) {
+  const Json& env = Object(*json, "env");
+  if (env.size() > kMaxVariables) {
+    return Err(ErrorCode::kInvalid, "kernel '{}': '{}/kernel.json' has more than {} variables", spec.name,
+               spec.directory, kMaxVariables);
+  }
+  for (const auto& [variable, value] : env.items()) {
     if (value.is_string()) spec.env.emplace_back(variable, value.get<std::string>());
   }
   return spec;
@@ -132,18 +137,32 @@ Result<Kernelspec> FindKernelspec(const std::vector<std::string>& data_directori
              known.empty() ? "no kernelspec is installed" : "installed are " + known);
 }
 
-std::vector<std::string> ExpandArguments(const Kernelspec& spec, std::string_view connection_file,
-                                         std::string_view prefix) {
+Result<std::string> Substitute(std::string_view text, std::string_view from, std::string_view to) {
+  std::string expanded;
+  for (size_t at = text.find(from); at != std::string_view::npos; at = text.find(from)) {
+    expanded.append(text.substr(0, at)).append(to);
+    text.remove_prefix(at + from.size());
+    if (expanded.size() > kMostExpanded) return TooLong();
+  }
+  expanded.append(text);
+  if (expanded.size() > kMostExpanded) return TooLong();
+  return expanded;
+}
+
+Result<std::vector<std::string>> ExpandArguments(const Kernelspec& spec, std::string_view connection_file,
+                                                 std::string_view prefix) {
   std::vector<std::string> expanded;
   for (const std::string& argument : spec.argv) {
-    std::string text = Replace(argument, "{connection_file}", connection_file);
-    text = Replace(std::move(text), "{resource_dir}", spec.directory);
-    expanded.push_back(Replace(std::move(text), "{prefix}", prefix));
+    TRY(std::string text, Substitute(argument, "{connection_file}", connection_file));
+    TRY(text, Substitute(text, "{resource_dir}", spec.directory));
+    TRY(text, Substitute(text, "{prefix}", prefix));
+    expanded.push_back(std::move(text));
   }
   return expanded;
 }
 
-std::string ExpandVariables(std::string_view text, const std::vector<std::pair<std::string, std::string>>& variables) {
+Result<std::string> ExpandVariables(std::string_view text,
+                                    const std::vector<std::pair<std::string, std::string>>& variables) {
   std::string expanded;
   while (!text.empty()) {
     const size_t start = text.find("${");
@@ -154,8 +173,11 @@ std::string ExpandVariables(std::string_view text, const std::vector<std::pair<s
     expanded += text.substr(0, start);
     expanded += variable != variables.end() ? std::string_view(variable->second) : text.substr(start, end + 1 - start);
     text.remove_prefix(end + 1);
+    if (expanded.size() > kMostExpanded) return TooLong();
   }
-  return expanded.append(text);
+  expanded.append(text);
+  if (expanded.size() > kMostExpanded) return TooLong();
+  return expanded;
 }
 
 }  // namespace cella::jupyter

@@ -39,10 +39,17 @@ Result<Kernelspec> FindKernelspec(const std::vector<std::string>& data_directori
 // Reads the text of a kernel.json.
 Result<Kernelspec> ParseKernelspec(std::string name, std::string directory, std::string_view text);
 
+// The kernel (Linux) starts no program with a longer argument or variable. A kernelspec may be a guest's, and what it
+// expands to is bounded by this: kExhausted.
+inline constexpr size_t kMostExpanded = size_t{128} << 10;
+
+// Every `from` in the text replaced.
+Result<std::string> Substitute(std::string_view text, std::string_view from, std::string_view to);
 // argv with its placeholders replaced.
-std::vector<std::string> ExpandArguments(const Kernelspec& spec, std::string_view connection_file,
-                                         std::string_view prefix);
+Result<std::vector<std::string>> ExpandArguments(const Kernelspec& spec, std::string_view connection_file,
+                                                 std::string_view prefix);
 // ${VAR} from `variables`; an unknown one stays as it is.
-std::string ExpandVariables(std::string_view text, const std::vector<std::pair<std::string, std::string>>& variables);
+Result<std::string> ExpandVariables(std::string_view text,
+                                    const std::vector<std::pair<std::string, std::string>>& variables);
 
 }  // namespace cella::jupyter

@@ -12,8 +12,9 @@ TEST(KernelspecTest, ReadsArgvLanguageEnvironmentAndInterruptMode) {
   EXPECT_EQ(spec->language, "R");
   EXPECT_EQ(spec->interrupt_mode, InterruptMode::kMessage);
   ASSERT_EQ(spec->env.size(), 1U);
-  EXPECT_EQ(ExpandVariables(spec->env[0].second, {{"HOME", "/root"}}), "/root/x");
-  EXPECT_EQ(ExpandArguments(*spec, "/tmp/c.json", "/usr"), (std::vector<std::string>{"R", "--args", "/tmp/c.json"}));
+  EXPECT_EQ(ExpandVariables(spec->env[0].second, {{"HOME", "/root"}}).value(), "/root/x");
+  EXPECT_EQ(ExpandArguments(*spec, "/tmp/c.json", "/usr").value(),
+            (std::vector<std::string>{"R", "--args", "/tmp/c.json"}));
 }
 
 TEST(KernelspecTest, RejectsAFileWithoutArgv) {
@@ -22,10 +23,38 @@ TEST(KernelspecTest, RejectsAFileWithoutArgv) {
   }
 }
 
+TEST(KernelspecTest, RejectsMoreVariablesThanAnyKernelHas) {
+  std::string variables;
+  for (int i = 0; i < 300; ++i) variables += fmt::format("{}\"v{}\":\"x\"", i == 0 ? "" : ",", i);
+  EXPECT_FALSE(ParseKernelspec("x", "/x", fmt::format(R"({{"argv":["sh"],"env":{{{}}}}})", variables)).has_value());
+}
+
 TEST(KernelspecTest, ExpandsVariablesAndKeepsUnknownOnes) {
-  EXPECT_EQ(ExpandVariables("${A}:${NO}:${A}", {{"A", "1"}}), "1:${NO}:1");
-  EXPECT_EQ(ExpandVariables("${", {}), "${");
-  EXPECT_EQ(ExpandVariables("$A ${A", {{"A", "1"}}), "$A ${A");
+  EXPECT_EQ(ExpandVariables("${A}:${NO}:${A}", {{"A", "1"}}).value(), "1:${NO}:1");
+  EXPECT_EQ(ExpandVariables("${", {}).value(), "${");
+  EXPECT_EQ(ExpandVariables("$A ${A", {{"A", "1"}}).value(), "$A ${A");
+}
+
+// A guest may have written the kernelspec.
+TEST(KernelspecTest, BoundsWhatVariablesThatNameEachOtherExpandTo) {
+  std::vector<std::pair<std::string, std::string>> variables = {{"v", "0123456789"}};
+  size_t doubled = 0;
+  for (; doubled < 40; ++doubled) {
+    auto expanded = ExpandVariables("${v}${v}", variables);
+    if (!expanded) break;
+    variables[0].second = std::move(*expanded);
+  }
+  EXPECT_EQ(doubled, 13U);  // 10 * 2^13 bytes; the next doubling exceeds the bound
+}
+
+TEST(KernelspecTest, BoundsWhatPlaceholdersExpandTo) {
+  std::string argument;
+  for (int i = 0; i < 70'000; ++i) argument += "{resource_dir}";
+  const Kernelspec spec = {.name = "x", .directory = "/" + std::string(4000, 'd'), .argv = {argument}};
+  auto expanded = ExpandArguments(spec, "/tmp/c.json", "/usr");
+  ASSERT_FALSE(expanded.has_value());
+  EXPECT_EQ(expanded.error().code, ErrorCode::kExhausted);
+  EXPECT_EQ(Substitute("a{x}b{x}", "{x}", "{x}").value(), "a{x}b{x}");
 }
 
 TEST(KernelspecTest, LooksInTheUsualDirectoriesInOrder) {

@@ -149,7 +149,8 @@ class Channel : public ToolProvider {
     auto tools = ReadTools(body);
     if (!tools) co_return co_await Complain(body, tools.error());
     const size_t count = tools->size();
-    session_->tools()->Register(*this, std::move(*tools));
+    auto taken = session_->tools()->Register(*this, std::move(*tools));
+    if (!taken) co_return co_await Complain(body, taken.error());
     co_return co_await Say({{"type", "registered"}, {"ref", body.value("ref", Json())}, {"tools", count}});
   }
 

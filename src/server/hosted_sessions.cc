@@ -56,7 +56,7 @@ async::Task<Answer<std::shared_ptr<HostedSession>>> HostedSessions::Open(Hub& hu
                                                                BuildPermitFor(hub, owner));
   if (policy::TakesPackages(spec)) options.spaces[run::kPackagesSpace] = packages;
   // The session drops the namespaces of a guest that cannot call.
-  auto tools = std::make_shared<SessionTools>(hub.loop);
+  auto tools = std::make_shared<SessionTools>(hub.loop, hub.work);
   options.spaces[SessionTools::kSpace] = tools;
   if (storage->session) storage::AddSpaces(storage->session, &options.spaces);
   options.queue = hub.config.sessions.max_queued_runs + 1;

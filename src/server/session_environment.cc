@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/json.h"
 #include "engine/engine.h"
 #include "environment/script_block.h"
 #include "language/detect.h"
@@ -90,7 +91,13 @@ async::Task<Answer<EnvironmentLease>> PrepareProgram(Hub& hub, const std::string
     auto language =
         language::Detect(engine->table, {.language = block.language, .file_name = run.file, .code = block.code});
     if (language && (*language)->name == "python") {
-      auto reading = environment::ReadScriptBlock(block.code);
+      auto read = [&] { return environment::ReadScriptBlock(block.code); };
+      Result<environment::ScriptReading> reading;
+      if (block.code.size() <= kReadAtOnce) {
+        reading = read();
+      } else {
+        reading = co_await hub.work.Run(read);
+      }
       if (!reading) co_return Invalid(reading.error().message);
       if (reading->block) {
         const Policy& policy = spec->policy;

@@ -18,7 +18,13 @@ constexpr size_t kMaxSchema = size_t{32} << 10;
 constexpr size_t kMaxReply = size_t{1} << 20;
 constexpr size_t kMaxNamesShown = 2000;
 constexpr size_t kMostFound = 100;
-constexpr size_t kMaxQuery = 256;  // bytes: each of its words is looked for in each description, on the loop
+// Of all channels of a session together.
+constexpr size_t kMostTools = 1024;
+constexpr size_t kMostText = size_t{4} << 20;
+// Each word of a query is looked for in the beginning of each description.
+constexpr size_t kMaxQuery = 256;
+constexpr size_t kMostWords = 16;
+constexpr size_t kSearched = size_t{2} << 10;
 // These are functions of the guest's object itself.
 constexpr std::string_view kReserved[] = {"list", "search", "call_sync", "call_async"};
 
@@ -26,14 +32,24 @@ run::HostReply Failed(const char* type, std::string message) {
   return {.id = 0, .value = {}, .error = run::HostError{type, std::move(message)}};
 }
 
-run::HostReply Value(const Json& json) {
+run::HostReply Value(std::string json) {
   run::HostReply reply;
-  reply.value = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  reply.value = std::move(json);
   return reply;
 }
 
-Json Entry(const Tool& tool) {
-  return {{"name", tool.name}, {"description", tool.description}, {"schema", Json::parse(tool.schema)}};
+std::string Quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// The schema is JSON already.
+std::string Entry(const Tool& tool) {
+  return fmt::format(R"({{"name":{},"description":{},"schema":{}}})", Quoted(tool.name), Quoted(tool.description),
+                     tool.schema);
+}
+
+std::string List(const std::vector<const Tool*>& tools) {
+  std::string list = "[";
+  for (const Tool* tool : tools) list += (list.size() > 1 ? "," : "") + Entry(*tool);
+  return list + "]";
 }
 
 std::string Lower(std::string_view text) {
@@ -54,12 +70,17 @@ std::vector<std::string> WordsOf(std::string_view text) {
     }
   }
   if (words.back().empty()) words.pop_back();
+  std::ranges::sort(words);
+  const auto doubles = std::ranges::unique(words);
+  words.erase(doubles.begin(), doubles.end());
+  if (words.size() > kMostWords) words.resize(kMostWords);
   return words;
 }
 
 // How well a tool fits the words of a query: a word of the name counts more than one of the description.
 int Score(const Tool& tool, const std::vector<std::string>& query) {
-  const std::string name = Lower(tool.name), description = Lower(tool.description);
+  const std::string name = Lower(tool.name);
+  const std::string description = Lower(std::string_view(tool.description).substr(0, kSearched));
   int score = 0;
   for (const std::string& word : query) score += (name.contains(word) ? 3 : 0) + (description.contains(word) ? 1 : 0);
   return score;
@@ -90,6 +111,46 @@ Answer<Tool> ReadTool(const nlohmann::json& each) {
   return tool;
 }
 
+using ToolsByName = std::map<std::string, const Tool*>;
+
+run::HostReply NoTool(std::string_view name, const ToolsByName& all) {
+  std::string names;
+  for (const auto& [known, tool] : all) {
+    if (names.size() < kMaxNamesShown) names += (names.empty() ? "" : ", ") + known;
+  }
+  return Failed("ToolNotFoundError", fmt::format("there is no tool '{}': there are {}", policy::Shown(name),
+                                                 names.empty() ? "none" : names));
+}
+
+run::HostReply Describe(const run::HostCall& call, const ToolsByName& all) {
+  auto arguments = calls::ParseArguments(call.arguments);
+  if (!arguments) return Failed("ToolError", arguments.error().message);
+  const calls::Value* first = arguments->positional.empty() ? nullptr : &arguments->positional.front();
+  const std::string text = first != nullptr && first->is_string() ? first->get<std::string>() : "";
+  std::vector<const Tool*> shown;
+  if (call.operation == "meta.list") {
+    for (const auto& [name, tool] : all) shown.push_back(tool);
+    return Value(List(shown));
+  }
+  if (call.operation == "meta.describe") {
+    auto tool = all.find(text);
+    return tool != all.end() ? Value(Entry(*tool->second)) : NoTool(text, all);
+  }
+  if (text.size() > kMaxQuery) {
+    return Failed("ToolError", fmt::format("a search takes at most {} bytes, not {}", kMaxQuery, text.size()));
+  }
+  const calls::Value* limit = arguments->Find(1, "limit");
+  const size_t most = limit != nullptr && limit->is_number_unsigned() ? limit->get<size_t>() : 10;
+  const std::vector<std::string> query = WordsOf(text);
+  std::vector<std::pair<int, const Tool*>> found;
+  for (const auto& [name, tool] : all) {
+    if (const int score = Score(*tool, query); score > 0) found.emplace_back(-score, tool);
+  }
+  std::ranges::sort(found, {}, [](const auto& each) { return std::pair(each.first, each.second->name); });
+  for (size_t i = 0; i < std::min({found.size(), most, kMostFound}); ++i) shown.push_back(found[i].second);
+  return Value(List(shown));
+}
+
 }  // namespace
 
 Answer<std::vector<Tool>> ReadTools(const nlohmann::json& document) {
@@ -108,9 +169,25 @@ Answer<std::vector<Tool>> ReadTools(const nlohmann::json& document) {
   return tools;
 }
 
-void SessionTools::Register(ToolProvider& provider, std::vector<Tool> tools) {
+Answer<void> SessionTools::Register(ToolProvider& provider, std::vector<Tool> tools) {
+  size_t count = 0, text = 0;
+  auto add = [&](const std::vector<Tool>& some) {
+    count += some.size();
+    for (const Tool& tool : some) text += tool.name.size() + tool.description.size() + tool.schema.size();
+  };
+  add(tools);
+  for (const auto& [other, theirs] : registered_) {
+    if (other != &provider) add(*theirs);
+  }
+  if (count > kMostTools || text > kMostText) {
+    return Invalid(
+        fmt::format("tools: a session has at most {} of all its channels, with {} bytes of descriptions and "
+                    "schemas",
+                    kMostTools, kMostText));
+  }
   std::erase_if(registered_, [&](const auto& each) { return each.first == &provider; });
-  registered_.emplace_back(&provider, std::move(tools));
+  registered_.emplace_back(&provider, std::make_shared<const std::vector<Tool>>(std::move(tools)));
+  return {};
 }
 
 void SessionTools::Unregister(ToolProvider& provider) {
@@ -142,7 +219,7 @@ bool SessionTools::IsWaitingFor(const ToolProvider& provider) const {
 std::map<std::string, const Tool*> SessionTools::All() const {
   std::map<std::string, const Tool*> all;
   for (const auto& [provider, tools] : registered_) {
-    for (const Tool& tool : tools) all[tool.name] = &tool;
+    for (const Tool& tool : *tools) all[tool.name] = &tool;
   }
   return all;
 }
@@ -152,56 +229,23 @@ ToolProvider* SessionTools::ProviderOf(const std::string& tool) const {
   const std::string run = current_run_ ? current_run_() : "";
   ToolProvider* found = nullptr;
   for (const auto& [provider, tools] : registered_) {
-    if (std::ranges::find(tools, tool, &Tool::name) == tools.end()) continue;
+    if (std::ranges::find(*tools, tool, &Tool::name) == tools->end()) continue;
     found = provider;
     if (provider->HasStarted(run)) break;
   }
   return found;
 }
 
-run::HostReply SessionTools::Absent(std::string_view name) const {
-  std::string names;
-  for (const auto& [known, tool] : All()) {
-    if (names.size() < kMaxNamesShown) names += (names.empty() ? "" : ", ") + known;
-  }
-  return Failed("ToolNotFoundError", fmt::format("there is no tool '{}': there are {}", policy::Shown(name),
-                                                 names.empty() ? "none" : names));
-}
-
-run::HostReply SessionTools::Describe(const run::HostCall& call) const {
-  auto arguments = calls::ParseArguments(call.arguments);
-  if (!arguments) return Failed("ToolError", arguments.error().message);
-  const calls::Value* first = arguments->positional.empty() ? nullptr : &arguments->positional.front();
-  const std::string text = first != nullptr && first->is_string() ? first->get<std::string>() : "";
-  const auto all = All();
-  Json list = Json::array();
-  if (call.operation == "meta.list") {
-    for (const auto& [name, tool] : all) list.push_back(Entry(*tool));
-    return Value(list);
-  }
-  if (call.operation == "meta.describe") {
-    auto tool = all.find(text);
-    if (tool != all.end()) return Value(Entry(*tool->second));
-    return Absent(text);
-  }
-  if (text.size() > kMaxQuery) {
-    return Failed("ToolError", fmt::format("a search takes at most {} bytes, not {}", kMaxQuery, text.size()));
-  }
-  const calls::Value* limit = arguments->Find(1, "limit");
-  const size_t most = limit != nullptr && limit->is_number_unsigned() ? limit->get<size_t>() : 10;
-  const std::vector<std::string> query = WordsOf(text);
-  std::vector<std::pair<int, const Tool*>> found;
-  for (const auto& [name, tool] : all) {
-    if (const int score = Score(*tool, query); score > 0) found.emplace_back(-score, tool);
-  }
-  std::ranges::sort(found, {}, [](const auto& each) { return std::pair(each.first, each.second->name); });
-  for (size_t i = 0; i < std::min({found.size(), most, kMostFound}); ++i) list.push_back(Entry(*found[i].second));
-  return Value(list);
-}
+run::HostReply SessionTools::Absent(std::string_view name) const { return NoTool(name, All()); }
 
 async::Task<run::HostReply> SessionTools::Serve(run::HostCall call) {
   if (call.operation == "meta.list" || call.operation == "meta.search" || call.operation == "meta.describe") {
-    co_return Describe(call);
+    std::vector<Tools> kept;  // while the pool reads them
+    for (const auto& [provider, tools] : registered_) kept.push_back(tools);
+    const auto all = All();
+    auto describe = [&]() -> Result<run::HostReply> { return Describe(call, all); };
+    auto described = co_await pool_.Run(describe);
+    co_return described ? std::move(*described) : Failed("ToolError", described.error().message);
   }
   ToolProvider* provider = ProviderOf(call.operation);
   if (provider == nullptr) co_return Absent(call.operation);

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "async/blocking_pool.h"
 #include "async/event.h"
 #include "run/host_calls.h"
 #include "server/api_error.h"
@@ -39,12 +40,14 @@ class SessionTools : public run::HostCallHandler {
  public:
   static constexpr const char* kSpace = "tools";
 
-  explicit SessionTools(async::Loop& loop) : loop_(loop) {}
+  // `pool` describes the tools: guests ask as often as they like, and the texts are megabytes.
+  SessionTools(async::Loop& loop, async::BlockingPool& pool) : loop_(loop), pool_(pool) {}
 
   // Gives the run that is on.
   void Attach(std::function<std::string()> current_run) { current_run_ = std::move(current_run); }
-  // In the place of the provider's earlier ones. Unregister it before it ends: its open calls fail then.
-  void Register(ToolProvider& provider, std::vector<Tool> tools);
+  // In the place of the provider's earlier ones, which stay where the session would have too many. Unregister it before
+  // it ends: its open calls fail then.
+  Answer<void> Register(ToolProvider& provider, std::vector<Tool> tools);
   void Unregister(ToolProvider& provider);
   // Does nothing for a call that is not open at this provider.
   void Reply(ToolProvider& provider, uint64_t call, run::HostReply reply);
@@ -65,11 +68,13 @@ class SessionTools : public run::HostCallHandler {
   std::map<std::string, const Tool*> All() const;
   ToolProvider* ProviderOf(const std::string& tool) const;
   run::HostReply Absent(std::string_view name) const;
-  run::HostReply Describe(const run::HostCall& call) const;
+
+  using Tools = std::shared_ptr<const std::vector<Tool>>;
 
   async::Loop& loop_;
+  async::BlockingPool& pool_;
   std::function<std::string()> current_run_;
-  std::vector<std::pair<ToolProvider*, std::vector<Tool>>> registered_;  // the newest last
+  std::vector<std::pair<ToolProvider*, Tools>> registered_;  // the newest last
   std::map<uint64_t, std::shared_ptr<Pending>> pending_;
   uint64_t last_call_ = 0;
 };

@@ -73,6 +73,15 @@ Result<UniqueFd> LockForOpening(int directory) {
   return lock;
 }
 
+// A view in the place of a table can have rows without end, and a trigger can make others of one.
+Status CheckTables(store::Database& index) {
+  TRY(const int64_t foreign,
+      index.Number("SELECT count(*) FROM sqlite_schema WHERE type IN ('view', 'trigger') OR (sql LIKE 'CREATE VIRTUAL "
+                   "TABLE%' AND name <> 'workflow_words')"));
+  if (foreign == 0) return {};
+  return Err(ErrorCode::kPermission, "'{}' was changed by another program: use another directory", index.path());
+}
+
 os::EntryInfo InfoOf(int fd) {
   struct stat info = {};
   (void)fstat(fd, &info);
@@ -139,6 +148,7 @@ Result<std::unique_ptr<FileStorage>> FileStorage::Open(const std::string& path, 
   // A commit survives a loss of power: otherwise a file of a jail might stay whose origin is forgotten.
   TRY_VOID(index.Execute("PRAGMA synchronous = FULL"));
   TRY_VOID(store::Migrate(index, {kApplication, kSteps}));
+  TRY_VOID(CheckTables(index));
   std::unique_ptr<FileStorage> storage(
       new FileStorage(path, bounds, std::move(check), std::move(directory), std::move(index)));
   storage->SweepParts();

@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/unique_fd.h"
 #include "store/connection.h"
 
@@ -30,6 +33,28 @@ Status MakePrivate(const std::string& path) {
   return {};
 }
 
+// A journal of several databases ends with the name of another file, which SQLite removes once it has played the
+// journal back. Ours are of one database each, so such a journal was planted, to have a file of ours removed.
+Status RefuseNamedFile(const std::string& path) {
+  constexpr std::array<unsigned char, 8> kMagic = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7};
+  const std::string journal = path + "-journal";
+  UniqueFd file(::open(journal.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!file && errno == ENOENT) return {};
+  struct stat info = {};
+  if (!file || ::fstat(file.get(), &info) < 0 || !S_ISREG(info.st_mode)) {
+    return Err(ErrorCode::kInvalid, "'{}' is not a regular file: remove it", journal);
+  }
+  const off_t end = info.st_size - static_cast<off_t>(kMagic.size());
+  std::array<unsigned char, kMagic.size()> last{};
+  if (end < 0) return {};
+  if (::pread(file.get(), last.data(), last.size(), end) != static_cast<ssize_t>(last.size())) {
+    return SysErr(errno, "read '{}'", journal);
+  }
+  if (!std::ranges::equal(last, kMagic)) return {};
+  return Err(ErrorCode::kPermission,
+             "'{}' names another file, which would be removed: another program wrote it; remove it", journal);
+}
+
 int NoteWal(void* connection, sqlite3* /*db*/, const char* /*name*/, int pages) {
   static_cast<Connection*>(connection)->wal_pages = pages;
   return SQLITE_OK;
@@ -48,6 +73,7 @@ Result<Database> Database::Open(const std::string& path, const OpenOptions& opti
   // Names that begin with "file:" or ":" have a meaning of their own.
   connection->path = path.starts_with('/') || path.starts_with("./") ? path : "./" + path;
   if (writes) TRY_VOID(MakePrivate(connection->path));
+  TRY_VOID(RefuseNamedFile(connection->path));
   int flags = writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY;
   flags |= SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_PRIVATECACHE;
   const int code = sqlite3_open_v2(connection->path.c_str(), &connection->db, flags, nullptr);

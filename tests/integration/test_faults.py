@@ -188,6 +188,28 @@ def test_daemons_that_change_their_session_end_with_the_run(run, tmp_path, endin
     assert not wait_until(lambda: beats.stat().st_size != last, 1)
 
 
+BOMB_OF_SESSIONS = """
+import os, signal, time
+end = time.monotonic() + 30
+for number in (signal.SIGINT, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)
+while time.monotonic() < end:
+    try:
+        if os.fork() == 0: os.setsid()
+    except OSError:
+        time.sleep(0.001)
+"""
+
+
+@pytest.mark.alone
+def test_fork_bomb_whose_children_each_open_a_session_ends_with_the_run(run, token):
+    # Without cgroups a breach of `pids` would end it early; the user's own limit bounds it until the timeout.
+    pids, through = (200, []) if HAS_CGROUPS else (5000, ["prlimit", "--nproc=200"])
+    flags = ["--executor", "local", "--timeout", "2s", "--pids", pids, "--memory", "4g"]
+    result = run.python(BOMB_OF_SESSIONS, *flags, args=[token], through=through, timeout=60)
+    assert (result["status"], result["exit_code"]) in (("timeout", 124), ("limit", 137)), result
+    assert_no_process(token, 2)
+
+
 def test_forking_memory_hog_ends_at_the_memory_limit(run, token):
     code = """
 import os, sys

@@ -288,6 +288,16 @@ def test_body_that_is_slow_to_read_is_refused_and_delays_no_client(serve, body):
             assert re.search("nested deeper|more than .* keys|not a JSON object|unknown key", said), said
 
 
+@pytest.mark.as_user
+def test_script_of_many_open_blocks_delays_no_client(serve):
+    """Each comment of 48 kB took half a second: every line opens a block (PEP 723), and none is closed."""
+    server = serve(config={"allow": {"runtime_deps": True}, **NO_POOL})
+    script = "# /// script\n# ///\n\n" + ("# /// a\n" * 6000 + "\n") * 80 + "print('ran')"
+    with Bystander(server):
+        answer = server.client().post("/v1/run", code=script, policy={"allow_runtime_deps": True}).expect(200)
+        assert answer["stdout"] == "ran\n", answer
+
+
 FORGE = """
 import json, os, socket, struct
 channel = next(n for n in range(1023, 2, -1) if os.path.exists(f"/proc/self/fd/{n}")

@@ -124,3 +124,32 @@ def test_channel_of_another_client_is_not_found(serve):  # noqa: F811
     opened = alice.open()
     with contextlib.closing(Channel(alice, opened)) as own, contextlib.closing(Channel(bob, opened)) as foreign:
         assert (own.status, foreign.status) == (101, 404)
+
+
+def many(prefix, count, size):
+    return [{"name": f"{prefix}{n}", "description": "a" * size, "schema": {}} for n in range(count)]
+
+
+def test_tools_of_all_channels_of_a_session_are_bounded(channels):  # noqa: F811
+    """The code of a session may list and search them as often as it likes."""
+    kept, second = channels(), channels()
+    kept.send(type="tools", tools=[ADD, *many("a", 255, 8000)], ref="kept")
+    assert kept.until(ref="kept")["type"] == "registered"
+    second.send(type="tools", tools=many("b", 256, 8100), ref="too large")
+    assert second.until(ref="too large")["type"] == "registered"
+    third = channels()
+    third.send(type="tools", tools=many("c", 256, 8100), ref="too large")
+    refused = third.until(ref="too large")
+    assert refused["type"] == "refused" and "of all its channels" in refused["error"]["message"], refused
+    third.send(type="tools", tools=many("c", 256, 10), ref="small")
+    assert third.until(ref="small")["type"] == "registered"
+    last = channels()
+    last.send(type="tools", tools=many("d", 256, 10), ref="small")
+    assert last.until(ref="small")["type"] == "registered"
+    last.send(type="tools", tools=many("e", 256, 10), ref="instead")  # in the place of its own
+    assert last.until(ref="instead")["type"] == "registered"
+    more = channels()
+    more.send(type="tools", tools=many("f", 1, 10), ref="too many")
+    assert more.until(ref="too many")["type"] == "refused"
+    start(kept, "print([tool.name for tool in tools.search('adds ' * 40)], len(tools.search('aaa b', limit=100)))")
+    kept.finished()

@@ -97,12 +97,13 @@ async::Task<Result<KernelChoice>> ChooseKernel(confine::LaunchContext& context, 
   if (needs_python) variables = confine::GuestEnvVars(std::move(variables), shown, policy);
   if (spec) {
     choice.command.name = spec->name;
-    choice.command.argv = jupyter::ExpandArguments(*spec, "{connection_file}", prefix);
+    CO_TRY(choice.command.argv, jupyter::ExpandArguments(*spec, "{connection_file}", prefix));
     if (needs_python) choice.command.argv.front() = python;
     choice.command.interrupt_mode = spec->interrupt_mode;
     choice.language = LanguageOf(context.table, spec->language);
     for (const auto& [name, value] : spec->env) {
-      variables.Set(name, jupyter::ExpandVariables(value, variables.variables()));
+      CO_TRY(std::string expanded, jupyter::ExpandVariables(value, variables.variables()));
+      variables.Set(name, std::move(expanded));
     }
   } else {
     choice.command.name = "python3";

@@ -77,10 +77,7 @@ Status KernelProcess::Exec(const confine::LimitPlan& limits) {
   confine::ExecRequest request;
   request.argv = command_.argv;
   for (std::string& argument : request.argv) {
-    constexpr std::string_view kPlaceholder = "{connection_file}";
-    for (size_t at = 0; (at = argument.find(kPlaceholder, at)) != std::string::npos; at += connection_file_.size()) {
-      argument.replace(at, kPlaceholder.size(), connection_file_);
-    }
+    TRY(argument, jupyter::Substitute(argument, "{connection_file}", connection_file_));
   }
   request.program = request.argv.front();
   request.env = command_.env;

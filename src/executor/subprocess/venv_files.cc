@@ -188,6 +188,9 @@ Status CopyMissingPackages(const std::string& from, const std::string& to) {
   if (source.empty() || target.empty() || source.parent_path().filename() != target.parent_path().filename()) {
     return Err(ErrorCode::kInvalid, "the virtual environment '{}' has no packages of the Python of '{}'", to, from);
   }
+  std::error_code unknown;
+  const fs::path root = fs::canonical(to, unknown);
+  if (unknown) return SysErr(unknown.value(), "open '{}'", to);
   std::set<std::string> present;
   for (const std::string& name : DistInfosOf(target)) present.insert(NameOfDistInfo(name));
   for (const std::string& name : DistInfosOf(source)) {
@@ -199,6 +202,13 @@ Status CopyMissingPackages(const std::string& from, const std::string& to) {
       const bool inside = file.native().starts_with(from + "/") && place.native().starts_with(to + "/");
       std::error_code error;
       if (!inside || fs::exists(place, error) || !fs::exists(file, error)) continue;
+      // A guest may have left a link in the environment.
+      const fs::path parent = fs::weakly_canonical(place.parent_path(), error);
+      if (error || !(parent.native() + "/").starts_with(root.native() + "/")) {
+        return Err(ErrorCode::kPermission,
+                   "'{}' leads out of the virtual environment '{}', so nothing is installed there: remove the link",
+                   place.parent_path().native(), to);
+      }
       fs::create_directories(place.parent_path(), error);
       if (error) return SysErr(error.value(), "create '{}'", place.parent_path().native());
       TRY_VOID(CopyFile(file, place));

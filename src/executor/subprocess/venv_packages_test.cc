@@ -95,6 +95,20 @@ TEST_F(VenvPackagesTest, FollowsNoLinkOutOfTheEnvironment) {
   EXPECT_TRUE(fs::is_empty(place_.path("outside")));
 }
 
+TEST_F(VenvPackagesTest, CopiesMissingPackagesThroughNoLinkOutOfTheEnvironment) {
+  const std::string from = place_.path("from");
+  const std::string packages = from + "/lib/python3.11/site-packages";
+  Write(packages + "/six/__init__.py", "x");
+  Write(packages + "/six-1.17.dist-info/RECORD", "six/__init__.py,,\n");
+  fs::create_directories(place_.path("outside"));
+  fs::create_directory_symlink(place_.path("outside"), site() + "/six");
+  EXPECT_FALSE(CopyMissingPackages(from, venv()));
+  EXPECT_TRUE(fs::is_empty(place_.path("outside")));
+  fs::remove(site() + "/six");
+  ASSERT_TRUE(CopyMissingPackages(from, venv()));
+  EXPECT_EQ(Read(site() + "/six/__init__.py"), "x");
+}
+
 TEST_F(VenvPackagesTest, RemovesNothingThatARecordNamesOutside) {
   AddTo(layer("a"), "six", "1.17");
   Write(place_.path("kept"), "x");
