@@ -1,12 +1,17 @@
 // cella-python.so: CPython through its stable ABI, so that one build serves every Python from 3.9 on. The interpreter
 // belongs to the process: it gets no signal handlers, and it is never finalised. One thread of ours starts it, is its
 // main thread, and opens sessions; it never runs their code.
+//
+// Where the application finalises its interpreter, Python ends this thread with pthread_exit() in a call of Python's.
+// That unwinds the stack, and the unwinder that is linked into this file aborts in functions which have something to
+// clean up. Hence this file is compiled without exceptions, and its thread is not a std::thread.
 #define Py_LIMITED_API 0x03090000
 #include "library/embedded/plugin.h"
 
 #include <Python.h>
 #include <fcntl.h>
 #include <locale.h>
+#include <pthread.h>
 #include <signal.h>
 
 #include <condition_variable>
@@ -15,7 +20,6 @@
 #include <deque>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 
 namespace {
@@ -45,6 +49,7 @@ def boot(packages, runners, version):
 struct Plugin {
   std::mutex mutex;
   std::condition_variable changed;
+  cella_python_options options = {};
   bool begun = false;
   bool started = false;
   std::string error, version, prefix;
@@ -134,13 +139,13 @@ void OpenSession(PyObject* serve, int socket) {
   PyGILState_Release(held);
 }
 
-void Body(const cella_python_options options) {
+void* Body(void*) {
   Plugin& plugin = State();
   std::string error, version, prefix;
   const bool is_new = Py_IsInitialized() == 0;
-  if (is_new) Initialize(options.program);
+  if (is_new) Initialize(plugin.options.program);
   const PyGILState_STATE held = PyGILState_Ensure();
-  PyObject* serve = Boot(options, &version, &prefix);
+  PyObject* serve = Boot(plugin.options, &version, &prefix);
   if (serve == nullptr) error = TakeError();
   PyGILState_Release(held);
   // The GIL is this thread's until now; from here on it takes it for each call.
@@ -159,6 +164,18 @@ void Body(const cella_python_options options) {
     OpenSession(serve, socket);
     lock.lock();
   }
+  return nullptr;
+}
+
+// 0, or why there is none.
+int StartThread(const sigset_t& signals) {
+  sigset_t before;
+  (void)pthread_sigmask(SIG_SETMASK, &signals, &before);
+  pthread_t thread;
+  const int failed = pthread_create(&thread, nullptr, Body, nullptr);
+  if (failed == 0) (void)pthread_detach(thread);
+  (void)pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return failed;
 }
 
 }  // namespace
@@ -169,15 +186,11 @@ CELLA_PLUGIN char* cella_python_start(const cella_python_options* options) {
   Plugin& plugin = State();
   std::unique_lock lock(plugin.mutex);
   if (!std::exchange(plugin.begun, true)) {
-    sigset_t before;
-    (void)pthread_sigmask(SIG_SETMASK, &options->signals, &before);
-    try {
-      std::thread(Body, *options).detach();
-    } catch (const std::exception& error) {
-      plugin.error = error.what();
+    plugin.options = *options;  // what it refers to is read before the thread has started
+    if (const int failed = StartThread(options->signals)) {
+      plugin.error = std::string("start a thread: ") + strerror(failed);
       plugin.started = true;
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   plugin.changed.wait(lock, [&] { return plugin.started; });
   return plugin.error.empty() ? nullptr : strdup(plugin.error.c_str());
