@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import textwrap
+import time
 
 import pytest
 from support.cella import PYTHON, REPOSITORY, program, run_bounded
@@ -447,9 +448,9 @@ def test_process_exits_while_code_runs(script):
     session = open_()
     run = session.start("while True: pass")
     run.next()
-    print("leaving", flush=True)
+    print(time.monotonic(), flush=True)
     """
-    assert shown(script(code, timeout=20)) == "leaving\n"
+    assert time.monotonic() - float(shown(script(code, timeout=20))) < 4.5  # not given up after five seconds
 
 
 def test_embedded_process_exits_while_code_runs(embed):
