@@ -93,7 +93,11 @@ cella_engine* cella_engine_new(cella_error** error) {
   });
   return made ? *made : nullptr;
 }
-void cella_engine_free(cella_engine* engine) { delete engine; }
+void cella_engine_free(cella_engine* engine) {
+  // In a child of fork it belongs to the parent, whose processes its end would kill.
+  if (engine == nullptr || !engine->host->is_ours()) return;
+  delete engine;
+}
 
 cella_session* cella_session_open(cella_engine* engine, const char* policy, cella_error** error) {
   auto opened = Guarded(error, [&]() -> Result<cella_session*> {

@@ -423,6 +423,29 @@ def test_after_fork_the_copies_of_the_child_do_nothing(script):
     assert_printed(finished, "closed True\nb\"'of the child'\"\n0 b'1'\n")
 
 
+@pytest.mark.as_user
+def test_engine_that_a_child_of_fork_frees_stays_the_parents(script):
+    """The last handle of the child is the engine: no session or run keeps it."""
+    finished = script(
+        """
+        from support.descendants import Family
+        engine = library.attempt("engine_new")
+        library.open(POLICY, engine=engine).free()
+        family = Family(os.getpid())
+        child = os.fork()
+        if child == 0:
+            library.call("engine_free", engine)
+            os._exit(0)
+        print(os.waitpid(child, 0)[1], len(family.members) > 1, len(family.alive()) == len(family.members))
+        session = library.open(POLICY, engine=engine)
+        print(session.run("6 * 7").value)
+        session.free()
+        library.call("engine_free", engine)
+        """
+    )
+    assert_printed(finished, "0 True True\nb'42'\n")
+
+
 def test_child_that_lives_on_does_not_keep_guests_alive(script):
     finished = script(
         """
