@@ -210,6 +210,32 @@ tools.null()
     ]
 
 
+def test_function_that_waits_for_the_session_that_calls_it_is_refused(library, session):
+    """It would wait for itself until the time-out of the run. Another session is no problem."""
+    other = library.open(json.dumps({"python": PYTHON}))
+    runs = []
+
+    def failure_of(work):
+        with pytest.raises(Failure, match="open another session") as refused:
+            work()
+        return refused.value.code
+
+    def serve(arguments):
+        waiting = session.start("'later'")
+        runs.append(waiting)
+        works = (lambda: session.run("1"), lambda: session.do("reset"), waiting.wait, waiting.next)
+        refused = [failure_of(work) for work in works]
+        session.do("write_file", "made", b"x", 1)
+        return json.dumps([*refused, other.run("6 * 7").value.decode()])
+
+    session.tool("serve", serve)
+    begin = time.monotonic()
+    assert session.run("tools.serve()").value == b"['invalid', 'invalid', 'invalid', 'invalid', '42']"
+    assert time.monotonic() - begin < 30
+    assert runs[0].wait().value == b"'later'" and session.run("open('made').read()").value == b"'x'"
+    runs[0].free(), other.free()
+
+
 @pytest.mark.parametrize("name", ["", "1x", "list", "_x", "a-b"])
 def test_tool_without_a_fitting_name_is_refused(session, name):
     with pytest.raises(Failure) as refused:
