@@ -18,7 +18,8 @@ def encode(name: str, value: object) -> tuple[str, bytes]:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return "bytes", bytes(value)
     try:
-        return "json", json.dumps(value, allow_nan=False).encode()
+        # As the other ways to a session write it: code in Bash sees the text.
+        return "json", json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(
             f"{name}: {error}: a variable takes text, bytes and JSON values (numbers, True, False, None, lists, dicts):"
