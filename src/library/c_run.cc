@@ -41,6 +41,7 @@ Result<std::shared_ptr<RunCore>> Start(cella_session* session, RunSpec spec) {
 cella_result* RunToEnd(cella_session* session, RunSpec spec, cella_error** error) {
   auto ran = Guarded(error, [&]() -> Result<cella_result*> {
     TRY_VOID(CheckStart(session, spec));
+    TRY_VOID(CheckMayWaitForTurn(*session->core->serving()));
     // One message to the loop and one back: the calling thread does not wake up while the code runs.
     TRY(RunResult result, session->core->RunToEnd(std::move(spec)));
     return new cella_result{std::move(result), {}};
@@ -57,6 +58,7 @@ Status CheckOurs(const cella_run* run) {
 
 Status CheckMayWait(const cella_run* run) {
   TRY_VOID(CheckOurs(run));
+  TRY_VOID(CheckMayWaitForTurn(*run->serving));
   return run->is_in_this_process ? CheckInterpreterIsFree() : Status{};
 }
 
@@ -128,7 +130,7 @@ cella_run* cella_session_start(cella_session* session, const cella_run_spec* spe
   auto started = Guarded(error, [&]() -> Result<cella_run*> {
     if (spec == nullptr) return Err(ErrorCode::kInvalid, "there is no spec");
     TRY(std::shared_ptr<RunCore> run, Start(session, spec->spec));
-    return new cella_run{session->host, std::move(run), IsInThisProcess(*session->core)};
+    return new cella_run{session->host, std::move(run), session->core->serving(), IsInThisProcess(*session->core)};
   });
   return started ? *started : nullptr;
 }

@@ -65,6 +65,15 @@ bool DoOn(cella_session* session, cella_error** error,
   return Guarded(error, [&] { return On<void>(session, std::move(work)); }).has_value();
 }
 
+// The same for what waits for its turn, as runs do.
+bool DoInTurn(cella_session* session, cella_error** error,
+              std::function<async::Task<Status>(session::Session&)> work) noexcept {
+  const bool may_wait = Guarded(error, [&] {
+                          return session == nullptr ? Status{} : CheckMayWaitForTurn(*session->core->serving());
+                        }).has_value();
+  return may_wait && DoOn(session, error, std::move(work));
+}
+
 Status Close(const cella_session& session) {
   return session.host->Call<void>([core = session.core]() -> async::Task<Status> {
     co_await core->Close();
@@ -93,7 +102,11 @@ cella_engine* cella_engine_new(cella_error** error) {
   });
   return made ? *made : nullptr;
 }
-void cella_engine_free(cella_engine* engine) { delete engine; }
+void cella_engine_free(cella_engine* engine) {
+  // In a child of fork it belongs to the parent, whose processes its end would kill.
+  if (engine == nullptr || !engine->host->is_ours()) return;
+  delete engine;
+}
 
 cella_session* cella_session_open(cella_engine* engine, const char* policy, cella_error** error) {
   auto opened = Guarded(error, [&]() -> Result<cella_session*> {
@@ -141,16 +154,16 @@ const cella_isolation* cella_session_isolation(const cella_session* session) {
 }
 
 bool cella_session_reset(cella_session* session, cella_error** error) {
-  return DoOn(session, error, [](session::Session& on) { return on.Reset(); });
+  return DoInTurn(session, error, [](session::Session& on) { return on.Reset(); });
 }
 bool cella_session_save_checkpoint(cella_session* session, const char* name, cella_error** error) {
-  return DoOn(session, error, [name = TextOf(name)](session::Session& on) { return on.SaveCheckpoint(name); });
+  return DoInTurn(session, error, [name = TextOf(name)](session::Session& on) { return on.SaveCheckpoint(name); });
 }
 bool cella_session_rollback(cella_session* session, const char* name, cella_error** error) {
-  return DoOn(session, error, [name = TextOf(name)](session::Session& on) { return on.Rollback(name); });
+  return DoInTurn(session, error, [name = TextOf(name)](session::Session& on) { return on.Rollback(name); });
 }
 bool cella_session_drop_checkpoint(cella_session* session, const char* name, cella_error** error) {
-  return DoOn(session, error, [name = TextOf(name)](session::Session& on) { return on.DropCheckpoint(name); });
+  return DoInTurn(session, error, [name = TextOf(name)](session::Session& on) { return on.DropCheckpoint(name); });
 }
 
 cella_listing* cella_session_checkpoints(cella_session* session, cella_error** error) {

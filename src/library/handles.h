@@ -31,6 +31,7 @@ struct cella_run_spec {
 struct cella_run {
   std::shared_ptr<cella::library::Host> host;
   std::shared_ptr<cella::library::RunCore> core;
+  std::shared_ptr<const cella::library::ServingThreads> serving;
   bool is_in_this_process = false;  // where its code runs
 };
 struct cella_event {
@@ -79,6 +80,13 @@ auto Guarded(cella_error** error, Work work) noexcept -> decltype(work()) {
     Tell(failure, error);
     return std::unexpected(std::move(failure));
   }
+}
+
+// What waits for its turn in a session must not be called by a tool that the session's code is waiting for.
+inline Status CheckMayWaitForTurn(const ServingThreads& serving) {
+  if (!serving.HasThis()) return {};
+  return Err(ErrorCode::kInvalid,
+             "a tool cannot wait for the session that calls it, which would wait for itself: open another session");
 }
 
 inline std::string TextOf(const char* text) { return text == nullptr ? "" : text; }

@@ -45,6 +45,7 @@ Status SessionCore::AddTool(const server::Tool& tool, std::shared_ptr<const Tool
 }
 
 void SessionCore::HandOn(ToolCall call) {
+  call.serving = serving_;
   for (const auto& each : runs_) {
     auto run = each.lock();
     if (run && run->IsOf(session_->current())) return run->Offer(std::move(call));

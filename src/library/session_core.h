@@ -23,6 +23,7 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   const std::string& id() const { return id_; }
   const Isolation& isolation() const { return isolation_; }
   bool Supports(std::string_view word) const;
+  const std::shared_ptr<ServingThreads>& serving() const { return serving_; }
   // By a thread of the application, which waits for the end of the run and serves its calls.
   Result<RunResult> RunToEnd(RunSpec spec);
 
@@ -53,6 +54,7 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   std::unique_ptr<session::Session> session_;
   const std::string id_;
   const Isolation isolation_;
+  const std::shared_ptr<ServingThreads> serving_ = std::make_shared<ServingThreads>();
   std::vector<std::string> capabilities_;
   bool closing_ = false;
   size_t uses_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/scope_exit.h"
 #include "calls/arguments.h"
 #include "library/handles.h"
 #include "server/answer.h"
@@ -18,6 +19,21 @@ struct cella_call {
 
 namespace cella::library {
 
+void ServingThreads::Enter() {
+  const std::scoped_lock lock(mutex_);
+  threads_.push_back(std::this_thread::get_id());
+}
+
+void ServingThreads::Leave() {
+  const std::scoped_lock lock(mutex_);
+  threads_.erase(std::ranges::find(threads_, std::this_thread::get_id()));
+}
+
+bool ServingThreads::HasThis() const {
+  const std::scoped_lock lock(mutex_);
+  return std::ranges::find(threads_, std::this_thread::get_id()) != threads_.end();
+}
+
 void Serve(ToolCall call) {
   auto arguments = calls::ParseArguments(call.arguments);
   run::HostReply reply;
@@ -26,6 +42,8 @@ void Serve(ToolCall call) {
   } else {
     cella_call served{std::move(call.arguments), std::move(*arguments), {}};
     served.reply.error = run::HostError{"ToolError", call.name + "() gave no result"};
+    call.serving->Enter();
+    const ScopeExit leave([&] { call.serving->Leave(); });
     (*call.function)(&served);
     reply = std::move(served.reply);
   }

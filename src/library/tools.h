@@ -7,8 +7,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/result.h"
@@ -36,9 +38,22 @@ class ToolFunction {
   void (*const release_)(void*);
 };
 
+// The threads that serve calls of one session. Any thread may ask.
+class ServingThreads {
+ public:
+  void Enter();
+  void Leave();
+  bool HasThis() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::thread::id> threads_;
+};
+
 // A call on its way to a thread of the application.
 struct ToolCall {
   std::string name;
+  std::shared_ptr<ServingThreads> serving;
   std::shared_ptr<const ToolFunction> function;
   std::string arguments;                      // JSON text of the guest
   std::function<void(run::HostReply)> reply;  // any thread

@@ -210,6 +210,32 @@ tools.null()
     ]
 
 
+def test_function_that_waits_for_the_session_that_calls_it_is_refused(library, session):
+    """It would wait for itself until the time-out of the run. Another session is no problem."""
+    other = library.open(json.dumps({"python": PYTHON}))
+    runs = []
+
+    def failure_of(work):
+        with pytest.raises(Failure, match="open another session") as refused:
+            work()
+        return refused.value.code
+
+    def serve(arguments):
+        waiting = session.start("'later'")
+        runs.append(waiting)
+        works = (lambda: session.run("1"), lambda: session.do("reset"), waiting.wait, waiting.next)
+        refused = [failure_of(work) for work in works]
+        session.do("write_file", "made", b"x", 1)
+        return json.dumps([*refused, other.run("6 * 7").value.decode()])
+
+    session.tool("serve", serve)
+    begin = time.monotonic()
+    assert session.run("tools.serve()").value == b"['invalid', 'invalid', 'invalid', 'invalid', '42']"
+    assert time.monotonic() - begin < 30
+    assert runs[0].wait().value == b"'later'" and session.run("open('made').read()").value == b"'x'"
+    runs[0].free(), other.free()
+
+
 @pytest.mark.parametrize("name", ["", "1x", "list", "_x", "a-b"])
 def test_tool_without_a_fitting_name_is_refused(session, name):
     with pytest.raises(Failure) as refused:
@@ -421,6 +447,29 @@ def test_after_fork_the_copies_of_the_child_do_nothing(script):
         """
     )
     assert_printed(finished, "closed True\nb\"'of the child'\"\n0 b'1'\n")
+
+
+@pytest.mark.as_user
+def test_engine_that_a_child_of_fork_frees_stays_the_parents(script):
+    """The last handle of the child is the engine: no session or run keeps it."""
+    finished = script(
+        """
+        from support.descendants import Family
+        engine = library.attempt("engine_new")
+        library.open(POLICY, engine=engine).free()
+        family = Family(os.getpid())
+        child = os.fork()
+        if child == 0:
+            library.call("engine_free", engine)
+            os._exit(0)
+        print(os.waitpid(child, 0)[1], len(family.members) > 1, len(family.alive()) == len(family.members))
+        session = library.open(POLICY, engine=engine)
+        print(session.run("6 * 7").value)
+        session.free()
+        library.call("engine_free", engine)
+        """
+    )
+    assert_printed(finished, "0 True True\nb'42'\n")
 
 
 def test_child_that_lives_on_does_not_keep_guests_alive(script):

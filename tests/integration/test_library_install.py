@@ -128,6 +128,7 @@ int main(int argc, char** argv) {
     auto result = session->Run("import os, socket; os.getuid(), socket.gethostbyname('db')");
     return std::printf("%s\n", result ? result->value.value_or("none").c_str() : result.error().message.c_str()), 0;
   }
+  options.policy.values_of_assignments = true;
   container.mode = cella::ContainerMode::kCommand;
   container.engine = "unix:///e";
   container.image = "i\"\n";
@@ -158,6 +159,7 @@ def options_program(prefix):
 def test_container_options_are_keys_of_the_policy_document(options_program, environment):
     document = json.loads(run_bounded([options_program], env=environment).text())
     assert (document["executor"], document["network"]) == ("container", "none")
+    assert document["value_of"] == "last_expr_or_assign"
     assert document["container"] == {
         "mode": "command", "engine": "unix:///e", "image": 'i"\n', "pull": "never", "name": "n", "runtime": "runsc",
         "auth_token": "t", "auth_disabled": True, "read_only": False, "bind_dir": "/b", "user": "1234",

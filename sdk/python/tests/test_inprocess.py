@@ -281,6 +281,25 @@ def test_exit_and_endless_recursion_are_results(session, wait):
     assert wait(session.run("1")).value == "1"
 
 
+@pytest.mark.parametrize("modules, ends", [
+    ({"matplotlib.pyplot": "types.SimpleNamespace(show=print)"}, "ok"),
+    ({"matplotlib.pyplot": "None", "matplotlib._pylab_helpers": "None"}, "ok"),
+    ({"matplotlib.pyplot": "types.SimpleNamespace()", "matplotlib._pylab_helpers": "types.SimpleNamespace()"}, "error"),
+])
+def test_stubs_of_modules_end_no_session(session, wait, monkeypatch, modules, ends):
+    """As tests of applications make them: what the executor asks of such a module may be missing."""
+    for name in modules:
+        monkeypatch.setitem(sys.modules, name, None)
+        del sys.modules[name]
+    changes = "".join(f"sys.modules[{name!r}] = {stub}\n" for name, stub in modules.items())
+    result = wait(session.run(f"import sys, types\n{changes}x = 1"))
+    assert result.status == ends, result
+    assert (result.error.name if ends == "error" else None) in (None, "AttributeError")
+    assert wait(session.run("x")).status == ends
+    back = "".join(f"del sys.modules[{name!r}]\n" for name in modules)
+    assert wait(session.run(f"{back}x")).value == "1"
+
+
 def test_output_is_bounded(session, wait):
     result = wait(session.run("for n in range(300_000): print('x' * 9, flush=True)\nprint('the end')"))
     assert result.truncated["stdout"] == 300_000 * 10 + 8 - (1 << 20)

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include "base/json.h"
+#include "library/embedded/libpython.h"
 
 namespace cella::library {
 namespace {
@@ -36,6 +37,10 @@ Task<void> PythonRun::SendPosted() {
 
 // Nothing of the process can be killed: a stronger request is repeated, and then the code is left to itself.
 void PythonRun::Send(run::StopStep step) {
+  if (!HasInterpreter()) {  // the application has finalised it: its threads have ended, and their sockets stay open
+    gone_ = true;
+    return Wake();
+  }
   switch (step) {
     case run::StopStep::kInterrupt: Post(runner::EncodeInterrupt(run_)); break;
     case run::StopStep::kKill:

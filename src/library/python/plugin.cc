@@ -2,9 +2,9 @@
 // belongs to the process: it gets no signal handlers, and it is never finalised. One thread of ours starts it, is its
 // main thread, and opens sessions; it never runs their code.
 //
-// An interpreter that is being finalised ends a thread that wants the GIL with pthread_exit, which unwinds the frames
-// of this file. It is compiled without exceptions, because the unwinder calls the personality of a frame that has
-// clean-ups, and ours is linked statically: it aborts on the context of another unwinder.
+// Where the application finalises its interpreter, Python ends this thread with pthread_exit() in a call of Python's.
+// That unwinds the stack, and the unwinder that is linked into this file aborts in functions which have something to
+// clean up. Hence this file is compiled without exceptions, and its thread is not a std::thread.
 #define Py_LIMITED_API 0x03090000
 #include "library/embedded/plugin.h"
 
@@ -49,6 +49,7 @@ def boot(packages, runners, version):
 struct Plugin {
   std::mutex mutex;
   std::condition_variable changed;
+  cella_python_options options = {};
   bool begun = false;
   bool started = false;
   std::string error, version, prefix;
@@ -137,18 +138,14 @@ void OpenSession(PyObject* serve, int socket) {
   Py_XDECREF(opened);
 }
 
-// The frame below is the C library's: that of std::thread has clean-ups. Takes over the options.
-void* Body(void* argument) {
-  const auto* taken = static_cast<cella_python_options*>(argument);
-  const cella_python_options options = *taken;
-  delete taken;
+void* Body(void*) {
   Plugin& plugin = State();
   std::string error, version, prefix;
   const bool is_new = Py_IsInitialized() == 0;
-  if (is_new) Initialize(options.program);
+  if (is_new) Initialize(plugin.options.program);
   // The thread's state, kept for good: an interpreter that was finalised can make none, and ends threads that have one.
   (void)PyGILState_Ensure();
-  PyObject* serve = Boot(options, &version, &prefix);
+  PyObject* serve = Boot(plugin.options, &version, &prefix);
   if (serve == nullptr) error = TakeError();
   PyThreadState* state = PyEval_SaveThread();
   std::unique_lock lock(plugin.mutex);
@@ -170,16 +167,15 @@ void* Body(void* argument) {
   return nullptr;
 }
 
-// Zero, or an errno.
-int StartThread(const cella_python_options& options) {
-  auto* copy = new cella_python_options(options);
-  pthread_t thread = {};
-  const int error = pthread_create(&thread, nullptr, Body, copy);
-  if (error != 0) {
-    delete copy;
-    return error;
-  }
-  return pthread_detach(thread);
+// 0, or why there is none.
+int StartThread(const sigset_t& signals) {
+  sigset_t before;
+  (void)pthread_sigmask(SIG_SETMASK, &signals, &before);
+  pthread_t thread;
+  const int failed = pthread_create(&thread, nullptr, Body, nullptr);
+  if (failed == 0) (void)pthread_detach(thread);
+  (void)pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return failed;
 }
 
 }  // namespace
@@ -190,13 +186,11 @@ CELLA_PLUGIN char* cella_python_start(const cella_python_options* options) {
   Plugin& plugin = State();
   std::unique_lock lock(plugin.mutex);
   if (!std::exchange(plugin.begun, true)) {
-    sigset_t before;
-    (void)pthread_sigmask(SIG_SETMASK, &options->signals, &before);
-    if (const int error = StartThread(*options); error != 0) {
-      plugin.error = strerror(error);
+    plugin.options = *options;  // what it refers to is read before the thread has started
+    if (const int failed = StartThread(options->signals)) {
+      plugin.error = std::string("start a thread: ") + strerror(failed);
       plugin.started = true;
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   plugin.changed.wait(lock, [&] { return plugin.started; });
   return plugin.error.empty() ? nullptr : strdup(plugin.error.c_str());

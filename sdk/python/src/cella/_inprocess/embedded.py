@@ -73,7 +73,7 @@ class _Door:
             self._rung.put(None)
 
     def _frames(self) -> Any:
-        data = b""
+        data = bytearray()
         while True:
             while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
                 if len(data) >= 4 and int.from_bytes(data[:4], "little") > _LARGEST_REQUEST:
@@ -84,7 +84,7 @@ class _Door:
                 data += more
             end = 4 + int.from_bytes(data[:4], "little")
             yield decode(data[4:end].decode("utf-8", "replace"))
-            data = data[end:]
+            del data[:end]
 
     def _take(self, frame: Document) -> None:
         kind = frame.get("type")

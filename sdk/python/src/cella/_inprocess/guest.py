@@ -215,6 +215,8 @@ class Guest:
                     job.outcome = world.run(job.record, job.blocks, self._cells, job.stdin, job.asks)
                 except KeyboardInterrupt:
                     pass
+                except BaseException as failure:  # the code changed what a run uses, a module for example
+                    job.outcome = world.failed(failure)
                 job.shut()
             except KeyboardInterrupt:
                 job.shut()

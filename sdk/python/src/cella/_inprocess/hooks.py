@@ -135,9 +135,9 @@ class _Figures:
         """Once the code has imported matplotlib; nothing is imported for it."""
         helpers: Any = sys.modules.get("matplotlib._pylab_helpers")
         pyplot: Any = sys.modules.get("matplotlib.pyplot")
-        if self._replaced or not hasattr(pyplot, "show") or not hasattr(helpers.Gcf, "_set_new_active_manager"):
-            return
         name = "_set_new_active_manager"
+        if self._replaced or not hasattr(pyplot, "show") or not hasattr(getattr(helpers, "Gcf", None), name):
+            return
         self._replaced = [(helpers.Gcf, name, vars(helpers.Gcf)[name]), (pyplot, "show", pyplot.show)]
         original, show_all = helpers.Gcf._set_new_active_manager, pyplot.show
 

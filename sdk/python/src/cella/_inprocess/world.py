@@ -242,6 +242,13 @@ class World:
             "cpu_ms": (thread_time() - begin) * 1000, "displays_dropped": self.displays.dropped,
         }
 
+    def failed(self, failure: BaseException) -> Document:
+        """Of a run that ended outside of its code."""
+        error = self._describe(failure)
+        return {
+            "status": "error", "exit_code": 1, "error": error, "state": "kept", "cpu_ms": 0.0, "displays_dropped": 0
+        }
+
     def end_run(self) -> None:
         self.record = None
         self._replaced.clear()
