@@ -1,5 +1,6 @@
 """Containers over HTTP: what the operator allows, what clients must not reach, and 50 sessions with kills of everything."""
 
+import concurrent.futures
 import contextlib
 import os
 import signal
@@ -161,6 +162,23 @@ def test_sessions_with_kills_leave_nothing_and_foreign_containers_live(cella, en
     """20 sessions, in the long form 50. Of every ten, one each is closed, and closed while code runs. Of one the guest
     kills itself, of one a run that ignores signals is cancelled, of one a client is killed that reads a stream; two lose
     their container. The server of these seven is killed. Two more belong to clients with an engine of their own
+def test_first_sessions_of_a_server_may_come_at_the_same_time(cella, environment, engine):
+    config = {
+        "allow": {"executors": ["container"]}, "policy": {"executor": "container"},
+        "container": {"engine": engine.host, "image": engine.image},
+    }
+    with serving(cella, environment) as start:
+        server = start("--no-auth", config=config)
+
+        def use(number):
+            session = server.client().open()
+            value = session.value(f"{number} * 7")
+            return value, session.delete().status
+
+        with concurrent.futures.ThreadPoolExecutor(6) as clients:
+            assert list(clients.map(use, range(6))) == [(str(number * 7), 204) for number in range(6)]
+
+
     (`cella repl`), which are killed, and one to a client that ends."""
     before, volumes = {one["Id"] for one in engine.containers()}, engine.call("GET", "/volumes")[1]["Volumes"]
     foreign = engine.make(["/bin/sleep", "600"], {"someone": "else"})

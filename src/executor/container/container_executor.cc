@@ -44,7 +44,8 @@ Task<Result<docker::Engine*>> ContainerExecutor::EngineFor(const std::string& na
     if (owner == one.labels.end() || one.labels.contains(kKeptLabel) || !IsOrphan(owner->second)) continue;
     (void)co_await engine->Remove(one.id);
   }
-  co_return (engines_[name] = std::move(engine)).get();
+  // Another guest may have been first meanwhile, and its container has that engine.
+  co_return engines_.try_emplace(name, std::move(engine)).first->second.get();
 }
 
 Result<ContainerSurroundings> ContainerExecutor::Surroundings(const Policy& policy, const docker::Engine& engine) {
