@@ -1,6 +1,7 @@
 #include "executor/container/container_executor.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +27,37 @@ uint64_t HardLimit(__rlimit_resource resource) {
 constexpr uint64_t kManyFiles = 1 << 20;
 
 // TaskWeaver's image, which people build. No registry has it, so the default stands in for it. With a tag it is an
+struct Owner {
+  uint32_t uid = 0, gid = 0;
+};
+
+// Of the directories that the guest may write to: root if one of them is root's, else the owner of the first; empty:
+// there are none. One that only the engine's machine has does not count.
+std::optional<Owner> OwnerOfShares(const Policy& policy) {
+  std::vector<std::string> shares;
+  if (!policy.workdir.empty()) shares.push_back(policy.workdir);
+  for (const Mount& mount : policy.mounts) {
+    if (mount.mode == MountMode::kReadWrite) shares.push_back(mount.source);
+  }
+  std::optional<Owner> owner;
+  for (const std::string& path : shares) {
+    struct stat info;
+    if (stat(path.c_str(), &info) < 0 || !S_ISDIR(info.st_mode)) continue;
+    if (info.st_uid == 0) return Owner{};
+    if (!owner) owner = {info.st_uid, info.st_gid};
+  }
+  return owner;
+}
+
+// Whose id the code has, unless the engine is rootless: the caller's. Started by root, that of whoever owns what it may
+// write to, which for root's own directory is uid 0 without capabilities; else an unprivileged id.
+Result<Owner> ChooseOwner(const Policy& policy, uint32_t number) {
+  if (geteuid() != 0) return Owner{geteuid(), getegid()};
+  if (auto owner = OwnerOfShares(policy)) return *owner;
+  TRY(confine::BuildIdentity identity, confine::ChooseIdentity(number));
+  return Owner{identity.host_uid, identity.host_gid};
+}
+
 // image like any other.
 constexpr const char* kTaskWeaverImage = "executor_container";
 
@@ -54,16 +86,11 @@ Result<ContainerSurroundings> ContainerExecutor::Surroundings(const Policy& poli
   surroundings.podman = engine.is_podman();
   surroundings.programs = context_.runners;
   TRY(surroundings.owner, OwnerOfThisProcess());
-  if (surroundings.rootless) {
-    // The engine's user, which is the caller.
-  } else if (geteuid() != 0 || !policy.workdir.empty()) {
-    // The caller. Root's own directory is writable for uid 0 alone, which has no capabilities inside.
-    surroundings.uid = geteuid();
-    surroundings.gid = getegid();
-  } else {
-    TRY(confine::BuildIdentity identity, confine::ChooseIdentity(static_cast<uint32_t>(getpid()) + opened_++));
-    surroundings.uid = identity.host_uid;
-    surroundings.gid = identity.host_gid;
+  // User 0 of a rootless engine is the engine's user, which is the caller.
+  if (!surroundings.rootless) {
+    TRY(const Owner owner, ChooseOwner(policy, static_cast<uint32_t>(getpid()) + opened_++));
+    surroundings.uid = owner.uid;
+    surroundings.gid = owner.gid;
   }
   surroundings.open_files_maximum = HardLimit(RLIMIT_NOFILE);
   if (surroundings.open_files_maximum == 0) surroundings.open_files_maximum = kManyFiles;
