@@ -193,3 +193,47 @@ def test_taskweaver_container_mode_has_its_image_and_its_rule_for_values(open_se
     for code in ("total = 1;", "a = b = 1", "a, b = 1, 2", "def f(): pass"):
         assert session.run(code)["value"] is None, code
     assert session.run("total")["isolation"]["executor"] == "container"
+FIRST_OF_ALL = """
+import os, socket
+assert 'x' not in dir() and not os.path.exists('/workspace/f') and not os.path.exists('/tmp/f')
+x = 6
+for path in ('/workspace/f', '/tmp/f'):
+    open(path, 'w').close()
+socket.gethostname(), x * 7
+"""
+
+
+def test_fresh_runs_have_a_container_each(open_contained, engine):
+    session = open_contained("--fresh", "run")
+    seen = set()
+    for _ in range(3):
+        result = session.run(FIRST_OF_ALL)
+        assert result["status"] == "ok" and result["state"] == "none" and result["checkpoint"] == "off", result
+        assert result["isolation"]["fresh"] == "run" and "container" not in result["isolation"], result
+        name, value = eval(result["value"])
+        seen.add(name)
+        assert value == 42 and wait_until(lambda: len(open_contained.made()) == 1)
+    assert len(seen) == 3
+    # Whatever a run does to its container, the next one has another.
+    (container,) = open_contained.made()
+    engine.remove(container)
+    assert session.run(FIRST_OF_ALL)["status"] == "ok"
+    assert session.run("import os; os.kill(os.getpid(), 9)")["state"] == "none"
+    assert session.run(FIRST_OF_ALL)["status"] == "ok"
+    assert "has no checkpoints" in session.ask(op="checkpoint", name="one")["error"]["message"]
+    session.close()
+    assert wait_until(lambda: not open_contained.made())
+
+
+def test_fresh_runs_share_the_working_directory_and_the_name(open_contained, engine, tmp_path):
+    name = f"{tmp_path.name}-fresh"
+    session = open_contained("--fresh", "run", "--mode", "command", "--workdir", tmp_path, "--container-name", name)
+    made = set()
+    for number in range(3):
+        result = session.run(f"echo {number} >> f; cat f; echo x > /tmp/g", language="sh")
+        assert result["stdout"] == "".join(f"{each}\n" for each in range(number + 1)), result
+        assert result["isolation"]["container"] == name
+        made.add(engine.inspect(name)["Id"])
+    assert len(made) == 3
+
+

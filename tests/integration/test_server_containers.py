@@ -143,6 +143,15 @@ def test_keys_without_meaning_are_refused(client):
         assert answer.status == 400 or (answer.status == 403 and "deps" in document), (document, answer)
 
 
+def test_client_may_ask_for_a_container_for_each_run(client):
+    session = client.open(executor="container", container={"fresh": "run"})
+    try:
+        assert session.run("x = 1")["state"] == "none"
+        assert session.run("x")["error"]["name"] == "NameError"
+    finally:
+        session.delete()
+
+
 def test_command_mode_is_allowed(client):
     session = client.open(executor="container", container={"mode": "command"})
     try:

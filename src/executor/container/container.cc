@@ -147,12 +147,13 @@ Task<Result<std::unique_ptr<Container>>> Container::Create(async::Loop& loop, do
   co_return container;
 }
 
-Task<Status> Container::Start(bool is_session, jail::WatchLimits watch) {
+Task<Status> Container::Start(bool is_session, jail::WatchLimits watch, std::shared_ptr<CallListener> calls) {
   auto attached = co_await engine_.Attach(id_);
   CO_TRY(docker::AttachedStream stream, std::move(attached));
   auto started = co_await engine_.Start(id_);
   CO_TRY_VOID(started);
-  AgentBridge::Options hello{std::exchange(token_, {}), is_session, !stops_, watch};
+  AgentBridge::Options hello{std::exchange(token_, {}), is_session, !stops_, watch,
+                             std::move(calls)};
   auto deadline = async::Clock::now() + kAgentPatience;
   auto opened = co_await AgentBridge::Open(loop_, std::move(stream), std::move(hello), deadline);
   CO_TRY(bridge_, std::move(opened));

@@ -37,7 +37,7 @@ class Container {
   const docker::ContainerFacts& facts() const { return facts_; }
 
   // Starts it, and waits for its agent. After a failure there is still End.
-  async::Task<Status> Start(bool is_session, jail::WatchLimits watch);
+  async::Task<Status> Start(bool is_session, jail::WatchLimits watch, std::shared_ptr<CallListener> calls);
   AgentBridge& bridge() { return *bridge_; }
   // From now on End leaves what the policy wants to keep; before, it removes the container.
   void Keep() { keeps_ = true; }

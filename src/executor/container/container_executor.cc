@@ -11,6 +11,7 @@
 #include "confine/workspace.h"
 #include "executor/container/container_guest.h"
 #include "executor/container/container_session.h"
+#include "executor/container/fresh_containers.h"
 #include "executor/container/owner.h"
 
 namespace cella::executor {
@@ -26,7 +27,6 @@ uint64_t HardLimit(__rlimit_resource resource) {
 
 constexpr uint64_t kManyFiles = 1 << 20;
 
-// TaskWeaver's image, which people build. No registry has it, so the default stands in for it. With a tag it is an
 struct Owner {
   uint32_t uid = 0, gid = 0;
 };
@@ -58,6 +58,7 @@ Result<Owner> ChooseOwner(const Policy& policy, uint32_t number) {
   return Owner{identity.host_uid, identity.host_gid};
 }
 
+// TaskWeaver's image, which people build. No registry has it, so the default stands in for it. With a tag it is an
 // image like any other.
 constexpr const char* kTaskWeaverImage = "executor_container";
 
@@ -100,6 +101,26 @@ Result<ContainerSurroundings> ContainerExecutor::Surroundings(const Policy& poli
 
 Task<Result<std::unique_ptr<run::Guest>>> ContainerExecutor::Open(run::GuestSpec spec, const RunSpec* only,
                                                                   run::StopToken stop) {
+  if (only != nullptr || spec.policy.container.fresh == ContainerFresh::kSession) {
+    auto guest = co_await OpenOne(std::move(spec), only, stop, nullptr);
+    co_return guest;
+  }
+  // No variables outlive a run.
+  spec.checkpoint = CheckpointMode::kOff;
+  auto calls = std::make_shared<CallListener>();
+  auto first = co_await OpenOne(spec, nullptr, stop, calls);
+  CO_TRY(std::unique_ptr<run::Guest> guest, std::move(first));
+  spec.progress = nullptr;
+  const Policy policy = spec.policy;
+  auto open = [this, calls, spec = std::move(spec)](run::StopToken next) {
+    return OpenOne(spec, nullptr, next, calls);
+  };
+  co_return std::make_unique<FreshContainers>(policy, std::move(open), std::move(guest));
+}
+
+Task<Result<std::unique_ptr<run::Guest>>> ContainerExecutor::OpenOne(run::GuestSpec spec, const RunSpec* only,
+                                                                     run::StopToken stop,
+                                                                     std::shared_ptr<CallListener> calls) {
   const Policy& policy = spec.policy;
   CO_TRY_VOID(confine::CheckWorkdir(policy.workdir));
   if (!spec.preload.empty()) {
@@ -127,7 +148,7 @@ Task<Result<std::unique_ptr<run::Guest>>> ContainerExecutor::Open(run::GuestSpec
       co_await Container::Create(context_.loop, *engine, live_, plan.spec, policy.container, std::move(waiting));
   CO_TRY(std::unique_ptr<Container> container, std::move(created));
   Status adapted = AdaptToEngine(policy, docker::CompareWithRequest(plan.spec, container->facts()), &plan);
-  if (adapted) adapted = co_await container->Start(is_session, plan.limits.watch);
+  if (adapted) adapted = co_await container->Start(is_session, plan.limits.watch, std::move(calls));
   if (adapted && stop.ending()) adapted = Err(ErrorCode::kClosed, "stopped before it began");
   if (!adapted) {
     co_await container->End();

@@ -95,6 +95,11 @@ Status CheckContainerPolicy(const Policy& policy) {
                "the limit 'disk' cannot be enforced here: the image's files are writable and have no size limit; leave "
                "them read-only, or pass --best-effort");
   }
+  if (policy.container.fresh == ContainerFresh::kRun && Stays(policy.container)) {
+    return Err(ErrorCode::kInvalid,
+               "fresh: each run has a container of its own, and none of them can stay: leave auto_remove and "
+               "stop_container alone, or fresh");
+  }
   if (!policy.venv.empty())
     return refuse("--venv", "the image's interpreter runs the code; use an image with the packages");
   if (policy.python.find('/') != policy.python.npos) {
