@@ -1,6 +1,8 @@
 """Sessions in containers: state, values, stops, and what a lost container means."""
 
 import json
+import os
+import signal
 import time
 
 import pytest
@@ -162,6 +164,49 @@ def test_killed_container_is_reported_and_leaves_nothing(open_contained, engine)
     assert result["status"] == "rejected" and "container has ended" in result["error"]["message"], result
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="kills a process of the engine's")
+def test_container_that_is_killed_during_a_run_is_reported(open_contained, engine):
+    """As the kernel does it for memory: with SIGKILL to process 1, unseen by the engine's clients."""
+    session = open_contained()
+    run = session.send(code="print('on', flush=True)\nimport time; time.sleep(600)", events=True)
+    while session.answer(run).get("event", {}).get("type") != "stdout":
+        pass
+    (container,) = open_contained.made()
+    began = time.monotonic()
+    os.kill(engine.inspect(container)["State"]["Pid"], signal.SIGKILL)
+    answer = session.answer(run)
+    while "result" not in answer:
+        answer = session.answer(run)
+    result = answer["result"]
+    assert (result["status"], result["stdout"], result["state"]) == ("crashed", "on\n", "lost"), result
+    result = session.run("1")
+    assert result["status"] == "rejected" and "container has ended" in result["error"]["message"], result
+    session.close()
+    assert time.monotonic() - began < 20 and wait_until(lambda: not engine.exists(container))
+
+
+def test_full_memory_of_files_ends_runs_and_leaves_nothing(open_contained, engine):
+    """What fills the memory stays when the code is killed, so that the container may be next."""
+    session = open_contained("--memory", "64m", "--disk", "1g")
+    session.run("x = 1")
+    fill = "f = open('/tmp/big', 'wb')\nfor _ in range(300): f.write(b'x' * 2**20)\nprint('never')"
+    for code in (fill, "x", "1"):
+        began = time.monotonic()
+        result = session.run(code)
+        assert result["stdout"] == "" and time.monotonic() - began < 20, result
+        assert code != fill or result["status"] in ("oom", "crashed"), result
+    session.close()
+    assert wait_until(lambda: not open_contained.made())
+
+
+def test_full_workspace_is_explained(open_contained):
+    session = open_contained("--mode", "command", "--disk", "4m")
+    fill = "f = open('full', 'wb')\nwhile True: f.write(b'x' * 4096); f.flush()"
+    assert "No space left on device" in session.run(fill)["stderr"]
+    result = session.run("print('x' * 100)" + "#" * 8192)
+    assert result["status"] == "rejected" and "No space left on device" in result["error"]["message"], result
+
+
 def test_command_mode_keeps_files_and_no_variables(open_contained):
     session = open_contained("--mode", "command")
     session.run("x = 1; open('f', 'w').write('kept')")
@@ -169,30 +214,6 @@ def test_command_mode_keeps_files_and_no_variables(open_contained):
     assert result["stdout"] == "kept\nFalse\n" and result["state"] == "none", result
 
 
-def test_taskweaver_container_mode_without_an_image_takes_the_one_it_builds(open_session, engine, tmp_path):
-    config = tmp_path / "taskweaver_config.json"
-    config.write_text(json.dumps({"execution_service.kernel_mode": "Container"}))
-    seen = []
-    for images in (("python:3-slim",), ("python:3-slim", "executor_container:latest")):
-        with default_images(engine, *images):
-            session = open_session("--config", config, python=None, with_env={"DOCKER_HOST": engine.host})
-            seen.append(session.run("1")["isolation"]["image"])
-            session.close()
-    assert seen == ["python:3-slim", "executor_container"]
-
-
-def test_taskweaver_container_mode_has_its_image_and_its_rule_for_values(open_session, engine, tmp_path):
-    config = tmp_path / "taskweaver_config.json"
-    document = {"execution_service.kernel_mode": "Container", "execution_service.custom_image": engine.image}
-    config.write_text(json.dumps(document))
-    session = open_session("--config", config, python=None, with_env={"DOCKER_HOST": engine.host})
-    assert session.value("total = 6 * 7") == "42"
-    assert session.value("total += 1") == "43"
-    assert session.value("total: int = 44") == "44"
-    assert session.value("total") == "44"
-    for code in ("total = 1;", "a = b = 1", "a, b = 1, 2", "def f(): pass"):
-        assert session.run(code)["value"] is None, code
-    assert session.run("total")["isolation"]["executor"] == "container"
 FIRST_OF_ALL = """
 import os, socket
 assert 'x' not in dir() and not os.path.exists('/workspace/f') and not os.path.exists('/tmp/f')
@@ -237,3 +258,27 @@ def test_fresh_runs_share_the_working_directory_and_the_name(open_contained, eng
     assert len(made) == 3
 
 
+def test_taskweaver_container_mode_without_an_image_takes_the_one_it_builds(open_session, engine, tmp_path):
+    config = tmp_path / "taskweaver_config.json"
+    config.write_text(json.dumps({"execution_service.kernel_mode": "Container"}))
+    seen = []
+    for images in (("python:3-slim",), ("python:3-slim", "executor_container:latest")):
+        with default_images(engine, *images):
+            session = open_session("--config", config, python=None, with_env={"DOCKER_HOST": engine.host})
+            seen.append(session.run("1")["isolation"]["image"])
+            session.close()
+    assert seen == ["python:3-slim", "executor_container"]
+
+
+def test_taskweaver_container_mode_has_its_image_and_its_rule_for_values(open_session, engine, tmp_path):
+    config = tmp_path / "taskweaver_config.json"
+    document = {"execution_service.kernel_mode": "Container", "execution_service.custom_image": engine.image}
+    config.write_text(json.dumps(document))
+    session = open_session("--config", config, python=None, with_env={"DOCKER_HOST": engine.host})
+    assert session.value("total = 6 * 7") == "42"
+    assert session.value("total += 1") == "43"
+    assert session.value("total: int = 44") == "44"
+    assert session.value("total") == "44"
+    for code in ("total = 1;", "a = b = 1", "a, b = 1, 2", "def f(): pass"):
+        assert session.run(code)["value"] is None, code
+    assert session.run("total")["isolation"]["executor"] == "container"

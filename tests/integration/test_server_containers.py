@@ -162,15 +162,6 @@ def test_command_mode_is_allowed(client):
         session.delete()
 
 
-def groups_of(containers):
-    """The cgroups that an engine made for these containers."""
-    return [os.path.join(at, each) for at, each, _ in os.walk(CGROUPS) if any(one in at for one in containers)]
-
-
-def test_sessions_with_kills_leave_nothing_and_foreign_containers_live(cella, environment, engine, tmp_path, token):
-    """20 sessions, in the long form 50. Of every ten, one each is closed, and closed while code runs. Of one the guest
-    kills itself, of one a run that ignores signals is cancelled, of one a client is killed that reads a stream; two lose
-    their container. The server of these seven is killed. Two more belong to clients with an engine of their own
 def test_first_sessions_of_a_server_may_come_at_the_same_time(cella, environment, engine):
     config = {
         "allow": {"executors": ["container"]}, "policy": {"executor": "container"},
@@ -188,6 +179,15 @@ def test_first_sessions_of_a_server_may_come_at_the_same_time(cella, environment
             assert list(clients.map(use, range(6))) == [(str(number * 7), 204) for number in range(6)]
 
 
+def groups_of(containers):
+    """The cgroups that an engine made for these containers."""
+    return [os.path.join(at, each) for at, each, _ in os.walk(CGROUPS) if any(one in at for one in containers)]
+
+
+def test_sessions_with_kills_leave_nothing_and_foreign_containers_live(cella, environment, engine, tmp_path, token):
+    """20 sessions, in the long form 50. Of every ten, one each is closed, and closed while code runs. Of one the guest
+    kills itself, of one a run that ignores signals is cancelled, of one a client is killed that reads a stream; two lose
+    their container. The server of these seven is killed. Two more belong to clients with an engine of their own
     (`cella repl`), which are killed, and one to a client that ends."""
     before, volumes = {one["Id"] for one in engine.containers()}, engine.call("GET", "/volumes")[1]["Volumes"]
     foreign = engine.make(["/bin/sleep", "600"], {"someone": "else"})
@@ -276,6 +276,8 @@ def test_killed_engine_leaves_no_guest_and_its_sessions_say_so(cella, environmen
             assert session.value("1") == "1"
             (container,) = engine.containers()
             agent = engine.inspect(container["Id"])["State"]["Pid"]
+            with open(f"/proc/{daemon}/cmdline", encoding="utf-8") as file:
+                command = file.read().rstrip("\0").split("\0")
             os.kill(daemon, signal.SIGKILL)
             # The first run may begin before the end of the stream is seen.
             session.run("2")
@@ -286,6 +288,28 @@ def test_killed_engine_leaves_no_guest_and_its_sessions_say_so(cella, environmen
             session.delete()
             # Its standard input is still open; the agent ends because it hears nothing.
             assert wait_until(lambda: not os.path.exists(f"/proc/{agent}"), 45)
+            with again(command, engine):
+                session = client.open()
+                assert session.value("6 * 7") == "42"
+                session.delete()
+                assert wait_until(lambda: not engine.containers(), 30), engine.containers()
+
+
+@contextlib.contextmanager
+def again(command, engine):
+    """The daemon once more, on the same data."""
+    with subprocess.Popen(["unshare", "--mount", "--propagation", "slave", *command], stderr=subprocess.DEVNULL) as daemon:
+        try:
+
+            def answers():
+                with contextlib.suppress(OSError):
+                    return engine.call("GET", "/containers/json")[0] == 200
+                return False
+
+            assert wait_until(answers, 30)
+            yield
+        finally:
+            daemon.terminate()
 
 
 @contextlib.contextmanager
