@@ -68,9 +68,15 @@ enum class ContainerMode {
   kCommand,  // each block is a file and a process of its own
 };
 
+enum class ContainerFresh {
+  kSession,  // a session has one container
+  kRun,      // each of its runs has one: only directories of the host stay
+};
+
 // Of the container executor alone.
 struct ContainerPolicy {
   ContainerMode mode = ContainerMode::kSession;
+  ContainerFresh fresh = ContainerFresh::kSession;
   std::string engine;          // its address; empty: DOCKER_HOST, else the usual sockets of Docker and Podman
   std::string image;           // empty: python:3-slim
   bool pull = true;            // an image that is missing

@@ -46,6 +46,7 @@ _cella() {
         --executor) words='sandbox local container subprocess inprocess' ;;
         --pull) words='missing never' ;;
         --mode) words='session command' ;;
+        --fresh) words='session run' ;;
         --network) words='none host bridge' ;;
         --checkpoint) words='auto always off' ;;
         --value-of) words='last_expr last_expr_or_assign' ;;
@@ -83,7 +84,7 @@ _cella() {
       fi
       words=${words:-"--lang --executor --timeout --cpu-time --memory --cpus --pids --disk --open-files --output-limit
         --network --env --pass-env --inherit-env --mount --workdir --storage --venv --python --kernel --jail --system-packages --config --rootfs
-        --with --requirements --environment --refresh --image --pull --mode --container-name --runtime --engine
+        --with --requirements --environment --refresh --image --pull --mode --fresh --container-name --runtime --engine
         --user --add-host --gpus --cap-add --init-command --no-auto-remove --no-stop-container
         --best-effort --json --help $own"}
       ;;

@@ -77,6 +77,7 @@ complete -c cella $both -l rootfs -x -a '(__fish_complete_directories)' -d 'anot
 complete -c cella $both -l image -x -d 'image of the container'
 complete -c cella $both -l pull -x -a 'missing never' -d 'fetch an image that is not there'
 complete -c cella $both -l mode -x -a 'session command' -d 'of a session in a container'
+complete -c cella $both -l fresh -x -a 'session run' -d 'what has a container of its own'
 complete -c cella $both -l container-name -x -d 'name of the container'
 complete -c cella $both -l runtime -x -d 'runtime of the container engine'
 complete -c cella $both -l engine -x -d 'address of the container engine'

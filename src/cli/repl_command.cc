@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/units.h"
+#include "cli/install_progress.h"
 #include "cli/json_session.h"
 #include "cli/repl/history_place.h"
 #include "cli/repl/interactive.h"
@@ -144,7 +145,10 @@ int ReplCommand(const ReplOptions& options) {
   auto main = [&]() -> async::Task<int> {
     auto stored = co_await storage.Open(loop, spec, &session_options.spaces);
     if (!stored) co_return Fail(stored.error());
+    InstallProgress progress;  // of an image that is fetched
+    session_options.guest.progress = [&progress](const std::string& line) { progress.Show(line); };
     auto session = co_await session::Session::Open(loop, *(*engine)->executor, std::move(session_options));
+    progress.Clear();
     if (!session) co_return Fail(session.error());
     storage.Attach(**session);
     packages->Attach([&](std::string directory) { return (*session)->UsePackages(std::move(directory)); },

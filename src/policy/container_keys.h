@@ -23,6 +23,16 @@ inline constexpr WordField kMode{[](const SessionSpec& spec) -> std::string_view
                                  },
                                  [] { return std::string_view("session, command"); }};
 
+inline constexpr WordField kFresh{[](const SessionSpec& spec) -> std::string_view {
+                                    return spec.policy.container.fresh == ContainerFresh::kRun ? "run" : "session";
+                                  },
+                                  [](SessionSpec& spec, std::string_view word) {
+                                    spec.policy.container.fresh =
+                                        word == "run" ? ContainerFresh::kRun : ContainerFresh::kSession;
+                                    return word == "run" || word == "session";
+                                  },
+                                  [] { return std::string_view("session, run"); }};
+
 inline constexpr Key kContainerKeys[] = {
     {.name = "container.image",
      .kind = Kind::kText,
@@ -53,6 +63,15 @@ inline constexpr Key kContainerKeys[] = {
      .commands = Commands::kAll,
      .option = "--mode",
      .python = "mode"},
+    {.name = "container.fresh",
+     .kind = Kind::kWord,
+     .field = kFresh,
+     .help = "What has a container of its own: a session, or each of its runs.",
+     .ask = Ask::kAllowed,
+     .executors = kContainer,
+     .commands = Commands::kAll,
+     .option = "--fresh",
+     .python = "fresh"},
     {.name = "container.name",
      .kind = Kind::kText,
      .field = CELLA_AT(policy.container.name),

@@ -38,7 +38,7 @@ TEST(PolicyRequestTest, ReadsEveryKey) {
     "checkpoint": "off", "best_effort": true, "deps": ["numpy>=2"], "allow_runtime_deps": false, "storage": "/data",
     "environment": "tools",
     "kernel": "ir", "jail": true, "system_packages": true, "value_of": "last_expr_or_assign", "startup_timeout": "3s",
-    "container": {"image": "an/image:1", "pull": "never", "mode": "command", "name": "n", "runtime": "runsc",
+    "container": {"image": "an/image:1", "pull": "never", "mode": "command", "fresh": "run", "name": "n", "runtime": "runsc",
                   "engine": "unix:///e", "read_only": false, "bind_dir": "/b", "auth_token": "t",
                   "auth_disabled": true, "user": "1000:1000", "extra_hosts": {"db": "192.0.2.1"},
                   "device_requests": [{"Count": 1}], "cap_add": ["CAP_NET_RAW"], "init_command": "true",
@@ -76,6 +76,7 @@ TEST(PolicyRequestTest, ReadsEveryKey) {
   const ContainerPolicy& container = spec.policy.container;
   EXPECT_EQ(container.image, "an/image:1");
   EXPECT_EQ(container.mode, ContainerMode::kCommand);
+  EXPECT_EQ(container.fresh, ContainerFresh::kRun);
   EXPECT_FALSE(container.pull || container.read_only);
   EXPECT_EQ(container.auth_token, "t");
   const Limits& limits = spec.policy.limits;

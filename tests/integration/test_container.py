@@ -1,13 +1,21 @@
 """--executor container, one-shot: what runs, what it is limited to, and that nothing of it stays."""
 
 import os
+import resource
 import signal
+import socket
 
 import pytest
 from support.engine import OWNER, Engine
 from support.running import wait_until
 
 pytestmark = [pytest.mark.needs("docker"), pytest.mark.as_user]
+
+
+CAPABILITIES = """
+status = dict(line.split(':\\t') for line in open('/proc/self/status').read().splitlines() if ':\\t' in line)
+print(int(status['CapEff'], 16), int(status['CapBnd'], 16), status['NoNewPrivs'])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +206,8 @@ def test_cpu_time_limit_holds(contain):
 
 
 def test_inspect_shows_every_limit(engine, start_contained):
-    flags = ("--memory", "96m", "--cpus", "0.5", "--pids", "33", "--container-name", f"cella-test-{os.getpid()}")
+    limits = ("--memory", "96m", "--cpus", "0.5", "--pids", "33", "--disk", "48m")
+    flags = (*limits, "--container-name", f"cella-test-{os.getpid()}")
     with start_contained("import time; print('on', flush=True); time.sleep(60)", *flags) as process:
         process.wait_for(b"on")
         found = engine.inspect(f"cella-test-{os.getpid()}")
@@ -212,9 +221,34 @@ def test_inspect_shows_every_limit(engine, start_contained):
     assert host["CapDrop"] == ["ALL"] and host["SecurityOpt"] == ["no-new-privileges"] and not host["Privileged"]
     assert host["LogConfig"]["Type"] == "none" and not host["Binds"]
     assert set(host["Tmpfs"]) == {"/workspace", "/tmp"}
+    for options in host["Tmpfs"].values():
+        assert {"nosuid", "nodev", f"size={48 << 20}"} <= set(options.split(",")), options
     assert [mount["RW"] for mount in found["Mounts"]] == [False]
     assert OWNER in found["Config"]["Labels"]
     assert not engine.exists(found["Id"])
+
+
+def test_inspect_shows_the_defaults(engine, start_contained):
+    name = f"cella-test-defaults-{os.getpid()}"
+    with start_contained("import time; print('on', flush=True); time.sleep(60)", "--container-name", name) as process:
+        process.wait_for(b"on")
+        found = engine.inspect(name)
+        process.send(signal.SIGTERM)
+        process.finish()
+    host, config = found["HostConfig"], found["Config"]
+    assert host["Memory"] == host["MemorySwap"] == 1 << 30 and host["NanoCpus"] == 0
+    assert 128 <= host["PidsLimit"] <= 138 and host["ShmSize"] == 64 << 20
+    assert all(f"size={1 << 30}" in options.split(",") for options in host["Tmpfs"].values()), host["Tmpfs"]
+    ulimits = {one["Name"]: (one["Soft"], one["Hard"]) for one in host["Ulimits"]}
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert ulimits["core"] == (0, 0) and ulimits["nofile"] == (most, most), ulimits
+    # A number of processes counts the user on the whole machine, so it is never that of --pids.
+    most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    assert ulimits.get("nproc", (most, most)) == (most, most)
+    assert not host["CapAdd"] and not host["Devices"] and not host["DeviceRequests"] and not host["ExtraHosts"]
+    assert host["IpcMode"] != "host" and host["PidMode"] == "" and host["UTSMode"] == "" and not host["PortBindings"]
+    assert not any("DOCKER" in each or "TOKEN" in each.upper() for each in config["Env"] or [])
+    assert config["User"].split(":")[0] != "0"
 
 
 def test_timeout_kills_code_that_ignores_signals_and_keeps_its_output(contain):
@@ -313,12 +347,26 @@ def test_missing_image_interpreter_and_engine_are_explained(run, engine):
     assert "unix:///PATH" in message
 
 
+def test_engine_that_this_user_may_not_use_is_explained(run, tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("nothing is forbidden to root; test_container.py runs as an ordinary user as well")
+    place = tmp_path / "engine.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place))
+        listener.listen()
+        place.chmod(0)
+        words = ["-c", "print(1)", "--executor", "container", "--engine", f"unix://{place}"]
+        message = run.rejected(*words)
+    assert "no permission" in message and "group" in message and str(place) in message
+
+
 def test_options_without_meaning_are_refused(run, engine, tmp_path):
     host = {"DOCKER_HOST": engine.host}
     words = ["-c", "print(1)", "--executor", "container", "--image", engine.image]
     assert "--network host" in run.rejected(*words, "--network", "host", with_env=host)
     assert "--rootfs" in run.rejected(*words, "--rootfs", "/", with_env=host)
-    assert "--disk" in run.rejected(*words, "--workdir", tmp_path, "--disk", "1m", with_env=host) or True
+    assert "'disk'" in run.rejected(*words, "--workdir", tmp_path, "--disk", "1m", with_env=host)
+    assert "fresh" in run.rejected(*words, "--fresh", "run", "--no-auto-remove", with_env=host)
     assert "--executor container" in run.rejected("-c", "1", "--image", "x")
 
 
@@ -329,6 +377,24 @@ def test_workdir_is_the_workspace_and_its_files_belong_to_the_caller(contain, tm
     assert (tmp_path / "made").stat().st_uid == os.getuid()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes directories of another user")
+@pytest.mark.parametrize("uid", [0, 23456])
+@pytest.mark.parametrize("option", ["--workdir", "--mount"])
+def test_code_that_root_starts_has_the_id_of_the_owner_of_what_it_writes_to(contain, tmp_path, option, uid):
+    """Of root's directory uid 0 without rights, of another user's that user: what it makes belongs to the owner."""
+    given = tmp_path / "given"
+    given.mkdir(mode=0o755)
+    os.chown(given, uid, uid)
+    value, inside = (given, "/workspace") if option == "--workdir" else (f"{given}:/data:rw", "/data")
+    code = f"import os; open('{inside}/made', 'w').write('x'); print(os.getuid(), os.getgid())"
+    result = contain(code + "\n" + CAPABILITIES, option, value)
+    assert result["stdout"].splitlines() == [f"{uid} {uid}", "0 0 1"], result
+    made = (given / "made").stat()
+    assert (made.st_uid, made.st_gid) == (uid, uid)
+    # What the code may only read decides nothing.
+    assert contain("import os; print(os.getuid())", "--mount", f"{given}:/data")["stdout"] not in ("0\n", f"{uid}\n")
+
+
 def test_read_only_mount_is_read_only(contain, tmp_path):
     (tmp_path / "f").write_text("text")
     tmp_path.chmod(0o755)
@@ -337,19 +403,41 @@ def test_read_only_mount_is_read_only(contain, tmp_path):
     assert result["stdout"] == "text\nRead-only file system\n", result
 
 
-def test_docker_out_of_docker(cella, engine):
-    """Cella in a container with the engine's socket: the engine sees neither its programs nor its directories."""
-    tree = cella.binary.parent.parent
+def make_outer(cella, engine, place, script):
+    """A container with the engine's socket, in which `script` finds Cella at `place` and a command that runs code."""
     mounts = [
-        {"Type": "bind", "Source": str(tree), "Target": "/opt/cella", "ReadOnly": True},
+        {"Type": "bind", "Source": str(cella.binary.parent.parent), "Target": str(place), "ReadOnly": True},
         {"Type": "bind", "Source": engine.host.removeprefix("unix://"), "Target": "/run/engine.sock"},
     ]
-    run = f"/opt/cella/bin/cella run --executor container --image {engine.image} --engine unix:///run/engine.sock"
-    script = f"mkdir /only-here; {run} -c 'print(6 * 7)'; {run} --workdir /only-here -c 1; sleep 600"
-    outer = engine.make(["/bin/sh", "-c", script], {"someone": "else"}, Mounts=mounts)
+    run = f"{place}/bin/cella run --executor container --image {engine.image} --engine unix:///run/engine.sock"
+    return engine.make(["/bin/sh", "-c", script.format(run=run)], {"someone": "else"}, Mounts=mounts)
+
+
+def test_docker_out_of_docker(cella, engine):
+    """The engine sees neither the programs of the Cella inside nor its directories."""
+    script = "mkdir /only-here; {run} -c 'print(6 * 7)'; {run} --workdir /only-here -c 1; sleep 600"
+    outer = make_outer(cella, engine, "/opt/cella", script)
     try:
         assert wait_until(lambda: "bind_dir" in engine.logs(outer), 60), engine.logs(outer)
         assert "42\n" in engine.logs(outer)
+        assert wait_until(lambda: not engine.containers(), 20), engine.containers()
+    finally:
+        engine.remove(outer)
+
+
+@pytest.mark.parametrize("other", ["another build", "no agent"])
+def test_programs_are_copied_where_the_engine_has_others_at_that_path(cella, engine, tmp_path, other):
+    """The machine of the engine has another Cella where the one inside a container is."""
+    runners = tmp_path / "bin" / "runners"
+    runners.mkdir(parents=True)
+    if other == "another build":
+        agent = runners / "cella-agent"
+        agent.write_text("#!/bin/sh\necho 'cella-agent: it was built with another version of cella' >&2\nexit 126\n")
+        agent.chmod(0o755)
+    outer = make_outer(cella, engine, tmp_path, "{run} --container-name cella-test-copied -c 'print(6 * 7)'")
+    try:
+        assert wait_until(lambda: not engine.inspect(outer)["State"]["Running"], 60), engine.logs(outer)
+        assert engine.logs(outer) == "42\n"
         assert wait_until(lambda: not engine.containers(), 20), engine.containers()
     finally:
         engine.remove(outer)

@@ -1,6 +1,8 @@
 """Sessions in containers: state, values, stops, and what a lost container means."""
 
 import json
+import os
+import signal
 import time
 
 import pytest
@@ -162,11 +164,98 @@ def test_killed_container_is_reported_and_leaves_nothing(open_contained, engine)
     assert result["status"] == "rejected" and "container has ended" in result["error"]["message"], result
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="kills a process of the engine's")
+def test_container_that_is_killed_during_a_run_is_reported(open_contained, engine):
+    """As the kernel does it for memory: with SIGKILL to process 1, unseen by the engine's clients."""
+    session = open_contained()
+    run = session.send(code="print('on', flush=True)\nimport time; time.sleep(600)", events=True)
+    while session.answer(run).get("event", {}).get("type") != "stdout":
+        pass
+    (container,) = open_contained.made()
+    began = time.monotonic()
+    os.kill(engine.inspect(container)["State"]["Pid"], signal.SIGKILL)
+    answer = session.answer(run)
+    while "result" not in answer:
+        answer = session.answer(run)
+    result = answer["result"]
+    assert (result["status"], result["stdout"], result["state"]) == ("crashed", "on\n", "lost"), result
+    result = session.run("1")
+    assert result["status"] == "rejected" and "container has ended" in result["error"]["message"], result
+    session.close()
+    assert time.monotonic() - began < 20 and wait_until(lambda: not engine.exists(container))
+
+
+def test_full_memory_of_files_ends_runs_and_leaves_nothing(open_contained, engine):
+    """What fills the memory stays when the code is killed, so that the container may be next."""
+    session = open_contained("--memory", "64m", "--disk", "1g")
+    session.run("x = 1")
+    fill = "f = open('/tmp/big', 'wb')\nfor _ in range(300): f.write(b'x' * 2**20)\nprint('never')"
+    for code in (fill, "x", "1"):
+        began = time.monotonic()
+        result = session.run(code)
+        assert result["stdout"] == "" and time.monotonic() - began < 20, result
+        assert code != fill or result["status"] in ("oom", "crashed"), result
+    session.close()
+    assert wait_until(lambda: not open_contained.made())
+
+
+def test_full_workspace_is_explained(open_contained):
+    session = open_contained("--mode", "command", "--disk", "4m")
+    fill = "f = open('full', 'wb')\nwhile True: f.write(b'x' * 4096); f.flush()"
+    assert "No space left on device" in session.run(fill)["stderr"]
+    result = session.run("print('x' * 100)" + "#" * 8192)
+    assert result["status"] == "rejected" and "No space left on device" in result["error"]["message"], result
+
+
 def test_command_mode_keeps_files_and_no_variables(open_contained):
     session = open_contained("--mode", "command")
     session.run("x = 1; open('f', 'w').write('kept')")
     result = session.run("print(open('f').read()); print('x' in dir())")
     assert result["stdout"] == "kept\nFalse\n" and result["state"] == "none", result
+
+
+FIRST_OF_ALL = """
+import os, socket
+assert 'x' not in dir() and not os.path.exists('/workspace/f') and not os.path.exists('/tmp/f')
+x = 6
+for path in ('/workspace/f', '/tmp/f'):
+    open(path, 'w').close()
+socket.gethostname(), x * 7
+"""
+
+
+def test_fresh_runs_have_a_container_each(open_contained, engine):
+    session = open_contained("--fresh", "run")
+    seen = set()
+    for _ in range(3):
+        result = session.run(FIRST_OF_ALL)
+        assert result["status"] == "ok" and result["state"] == "none" and result["checkpoint"] == "off", result
+        assert result["isolation"]["fresh"] == "run" and "container" not in result["isolation"], result
+        name, value = eval(result["value"])
+        seen.add(name)
+        assert value == 42 and wait_until(lambda: len(open_contained.made()) == 1)
+    assert len(seen) == 3
+    # Whatever a run does to its container, the next one has another.
+    (container,) = open_contained.made()
+    engine.remove(container)
+    assert session.run(FIRST_OF_ALL)["status"] == "ok"
+    assert session.run("import os; os.kill(os.getpid(), 9)")["state"] == "none"
+    assert session.run(FIRST_OF_ALL)["status"] == "ok"
+    assert "has no checkpoints" in session.ask(op="checkpoint", name="one")["error"]["message"]
+    session.close()
+    assert wait_until(lambda: not open_contained.made())
+
+
+def test_fresh_runs_share_the_working_directory_and_the_name(open_contained, engine, tmp_path):
+    name = f"{tmp_path.name}-fresh"
+    session = open_contained("--fresh", "run", "--mode", "command", "--workdir", tmp_path, "--container-name", name)
+    made = set()
+    for number in range(3):
+        result = session.run(f"echo {number} >> f; cat f; echo x > /tmp/g", language="sh")
+        assert result["stdout"] == "".join(f"{each}\n" for each in range(number + 1)), result
+        assert result["isolation"]["container"] == name
+        made.add(engine.inspect(name)["Id"])
+    assert len(made) == 3
 
 
 def test_taskweaver_container_mode_without_an_image_takes_the_one_it_builds(open_session, engine, tmp_path):

@@ -1,5 +1,6 @@
 """Containers over HTTP: what the operator allows, what clients must not reach, and 50 sessions with kills of everything."""
 
+import concurrent.futures
 import contextlib
 import os
 import signal
@@ -142,6 +143,15 @@ def test_keys_without_meaning_are_refused(client):
         assert answer.status == 400 or (answer.status == 403 and "deps" in document), (document, answer)
 
 
+def test_client_may_ask_for_a_container_for_each_run(client):
+    session = client.open(executor="container", container={"fresh": "run"})
+    try:
+        assert session.run("x = 1")["state"] == "none"
+        assert session.run("x")["error"]["name"] == "NameError"
+    finally:
+        session.delete()
+
+
 def test_command_mode_is_allowed(client):
     session = client.open(executor="container", container={"mode": "command"})
     try:
@@ -150,6 +160,23 @@ def test_command_mode_is_allowed(client):
         assert session.run("print('x' in dir())")["stdout"] == "False\n"
     finally:
         session.delete()
+
+
+def test_first_sessions_of_a_server_may_come_at_the_same_time(cella, environment, engine):
+    config = {
+        "allow": {"executors": ["container"]}, "policy": {"executor": "container"},
+        "container": {"engine": engine.host, "image": engine.image},
+    }
+    with serving(cella, environment) as start:
+        server = start("--no-auth", config=config)
+
+        def use(number):
+            session = server.client().open()
+            value = session.value(f"{number} * 7")
+            return value, session.delete().status
+
+        with concurrent.futures.ThreadPoolExecutor(6) as clients:
+            assert list(clients.map(use, range(6))) == [(str(number * 7), 204) for number in range(6)]
 
 
 def groups_of(containers):
@@ -249,6 +276,8 @@ def test_killed_engine_leaves_no_guest_and_its_sessions_say_so(cella, environmen
             assert session.value("1") == "1"
             (container,) = engine.containers()
             agent = engine.inspect(container["Id"])["State"]["Pid"]
+            with open(f"/proc/{daemon}/cmdline", encoding="utf-8") as file:
+                command = file.read().rstrip("\0").split("\0")
             os.kill(daemon, signal.SIGKILL)
             # The first run may begin before the end of the stream is seen.
             session.run("2")
@@ -259,6 +288,28 @@ def test_killed_engine_leaves_no_guest_and_its_sessions_say_so(cella, environmen
             session.delete()
             # Its standard input is still open; the agent ends because it hears nothing.
             assert wait_until(lambda: not os.path.exists(f"/proc/{agent}"), 45)
+            with again(command, engine):
+                session = client.open()
+                assert session.value("6 * 7") == "42"
+                session.delete()
+                assert wait_until(lambda: not engine.containers(), 30), engine.containers()
+
+
+@contextlib.contextmanager
+def again(command, engine):
+    """The daemon once more, on the same data."""
+    with subprocess.Popen(["unshare", "--mount", "--propagation", "slave", *command], stderr=subprocess.DEVNULL) as daemon:
+        try:
+
+            def answers():
+                with contextlib.suppress(OSError):
+                    return engine.call("GET", "/containers/json")[0] == 200
+                return False
+
+            assert wait_until(answers, 30)
+            yield
+        finally:
+            daemon.terminate()
 
 
 @contextlib.contextmanager

@@ -224,6 +224,24 @@ def test_crash_goes_back_to_the_checkpoint(contained, wait):
 
 
 @docker
+def test_fresh_runs_call_the_same_tools_and_artifacts(open_session, wait, engine, tmp_path):
+    """Each run has a container of its own, whose calls reach the same session."""
+    executor = ContainerExecutor(auth_disabled=True, engine=engine.host, image=engine.image, fresh="run")
+    session = open_session(executor=executor, storage=cella.FileStorage(tmp_path))
+    session.tool(lambda number: 2 * number, name="double")
+    code = """
+before = artifacts.load('n') if artifacts.exists('n') else 0
+artifacts.save('n', before + tools.double(3))
+"""
+    for total in (6, 12, 18):
+        result = wait(session.run(code))
+        assert (result.status, result.state) == ("ok", "none"), result
+        assert wait(session.artifacts.load("n")) == total
+        assert wait(session.run("before")).error.name == "NameError"
+    assert session.supports("value") and session.supports("calls") and not session.supports("state")
+
+
+@docker
 @pytest.mark.parametrize("field, status", [("auto_remove", "exited"), ("stop_container", "running")])
 def test_container_stays_where_it_was_asked_to(contained, wait, engine, field, status):
     name = a_name()

@@ -77,6 +77,17 @@ def test_package_larger_than_the_disk_limit_is_refused_and_the_session_goes_on(c
     assert wait(session.run("1")).value == "1"
 
 
+def test_added_package_is_in_every_fresh_container(contained, wait):
+    session = contained(allow_runtime_deps=True, fresh="run")
+    wait(session.deps.add("six"))
+    for _ in range(2):
+        assert wait(session.run("import six; six.__name__")).value == "'six'"
+    assert wait(session.run("deps.add('rich')")).status == "ok"
+    assert wait(session.run("import rich; rich.__name__")).value == "'rich'"
+    assert wait(session.deps.remove("six")) is True
+    assert missing(wait(session.run("import six")))
+
+
 def test_code_inside_adds_packages_for_itself_and_its_programs(contained, wait):
     session = contained(allow_runtime_deps=True)
     assert wait(session.run("deps.add('six'); import six; six.__name__")).value == "'six'"

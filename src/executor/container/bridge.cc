@@ -81,6 +81,7 @@ Task<Result<std::unique_ptr<AgentBridge>>> AgentBridge::Open(async::Loop& loop, 
   CO_TRY(os::SocketPair control, os::MakeMessageSockets());
   std::unique_ptr<AgentBridge> bridge(new AgentBridge(loop, std::move(stream), std::move(control)));
   bridge->stays_ = options.stays;
+  bridge->calls_ = std::move(options.calls);
   const agent::Hello hello = {agent::kProtocol, options.is_session ? 1u : 0u, options.stays ? 1u : 0u, 0,
                               options.watch};
   bridge->Post(Kind::kHello, 0, Bytes(hello), options.token);
@@ -267,8 +268,22 @@ void AgentBridge::StartProgram(const jail::Request& request, std::vector<UniqueF
   Post(Kind::kExec, request.tag, Bytes(options), *block);
 }
 
-// A socket that no other user reaches: it has no name any more when the first connection is made.
 Status AgentBridge::Listen() {
+  if (!calls_) return MakeListener();
+  auto copy = [](int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 3)); };
+  if (calls_->path) {
+    listener_ = copy(calls_->listener.get());
+    listener_path_ = copy(calls_->path.get());
+    return listener_ && listener_path_ ? Status{} : SysErr(errno, "duplicate the call socket");
+  }
+  TRY_VOID(MakeListener());
+  calls_->listener = copy(listener_.get());
+  calls_->path = copy(listener_path_.get());
+  return calls_->listener && calls_->path ? Status{} : SysErr(errno, "duplicate the call socket");
+}
+
+// A socket that no other user reaches: it has no name any more when the first connection is made.
+Status AgentBridge::MakeListener() {
   std::error_code error;
   std::string directory = std::filesystem::temp_directory_path(error).string() + "/cella-calls-XXXXXX";
   if (mkdtemp(directory.data()) == nullptr) return SysErr(errno, "create '{}'", directory);

@@ -19,6 +19,12 @@
 
 namespace cella::executor {
 
+// Where calls of several containers, one after the other, arrive.
+struct CallListener {
+  UniqueFd listener;
+  UniqueFd path;  // by which connections are made to it
+};
+
 class AgentBridge : public FrameSender {
  public:
   struct Options {
@@ -26,6 +32,7 @@ class AgentBridge : public FrameSender {
     bool is_session = false;
     bool stays = false;  // the container outlives the stream
     jail::WatchLimits watch = {};
+    std::shared_ptr<CallListener> calls{};  // empty: its own. The first container that listens fills it
   };
   // Says hello and waits for the agent. The container has been started.
   static async::Task<Result<std::unique_ptr<AgentBridge>>> Open(async::Loop& loop, docker::AttachedStream stream,
@@ -75,6 +82,7 @@ class AgentBridge : public FrameSender {
   bool TakeReport(uint32_t tag, std::string_view payload);
   bool TakeRequest();
   Status Listen();
+  Status MakeListener();
   void Connect(uint32_t tag);
   bool TakeCopy(uint32_t tag, std::string_view payload);
   async::Task<void> Reap();
@@ -105,8 +113,9 @@ class AgentBridge : public FrameSender {
   std::map<uint32_t, std::unique_ptr<BridgedProgram>> programs_;
   std::map<uint32_t, std::shared_ptr<Pending>> pending_;
   uint32_t last_question_ = 0;
-  UniqueFd listener_;          // of the call socket on this side, until the Jail gets it
-  UniqueFd listener_path_;     // by which connections of the guest are made to it
+  UniqueFd listener_;       // of the call socket on this side, until the Jail gets it
+  UniqueFd listener_path_;  // by which connections of the guest are made to it
+  std::shared_ptr<CallListener> calls_;
   async::Notifier has_ended_;  // a program
   async::TimePoint heard_{};   // of the agent
   bool stays_ = false;

@@ -46,24 +46,45 @@ Result<std::string> AuthArgument(const std::string& token) {
   return salt + ":" + Sha256Hex(salt + ":" + token);
 }
 
-// With the programs bound from their directory; where the engine does not see it, they are copied into a volume.
-Task<Result<std::string>> Container::CreateOnce(docker::ContainerSpec& spec, const ContainerPolicy& policy) {
-  auto created = co_await engine_.Create(spec, policy.name);
+// With the programs bound from their directory, which is the first bind; where the engine does not see it, they are
+// copied.
+Task<Result<std::string>> Container::CreateOnce(const docker::ContainerSpec& spec, const std::string& name) {
+  auto created = co_await engine_.Create(spec, name);
   const std::string programs = spec.binds.empty() ? "" : spec.binds.front().source;
   const bool unseen = !created && MissesSource(created.error()) && Names(created.error(), programs);
+  binds_programs_ = created.has_value() && !programs.empty();
   if (!unseen || programs.empty()) co_return created;
-  CO_TRY(std::string archive, ArchivePrograms(programs));
-  docker::ContainerSpec copied = spec;
-  copied.volumes.push_back(copied.binds.front().target);
-  copied.binds.erase(copied.binds.begin());
-  created = co_await engine_.Create(copied, policy.name);
+  co_return co_await CreateWithCopies(spec, name);
+}
+
+// The programs are in a volume of the container's own.
+Task<Result<std::string>> Container::CreateWithCopies(docker::ContainerSpec spec, const std::string& name) {
+  CO_TRY(std::string archive, ArchivePrograms(spec.binds.front().source));
+  spec.volumes.push_back(spec.binds.front().target);
+  spec.binds.erase(spec.binds.begin());
+  auto created = co_await engine_.Create(spec, name);
   if (!created) co_return created;
-  auto put = co_await engine_.PutArchive(*created, copied.volumes.back(), std::move(archive));
+  auto put = co_await engine_.PutArchive(*created, spec.volumes.back(), std::move(archive));
   if (!put) {
     (void)co_await engine_.Remove(*created);
     co_return std::unexpected(std::move(put.error()));
   }
   co_return created;
+}
+
+Task<void> Container::RemoveAndWait(const std::string& id) {
+  auto removed = co_await engine_.Remove(id);
+  if (removed) (void)co_await async::WithDeadline(engine_.WaitRemoved(id), async::Clock::now() + kRemovalPatience);
+}
+
+Task<Status> Container::CreateAgain() {
+  co_await RemoveAndWait(std::exchange(id_, {}));
+  auto created = co_await CreateWithCopies(spec_, asked_name_);
+  CO_TRY(id_, std::move(created));
+  binds_programs_ = false;
+  auto inspected = co_await engine_.Inspect(id_);
+  CO_TRY(facts_, std::move(inspected));
+  co_return Status{};
 }
 
 Task<bool> Container::RemoveLeftover(const std::string& name, const std::string& owner) {
@@ -109,17 +130,19 @@ Task<Status> Container::Create(docker::ContainerSpec spec, const ContainerPolicy
   if (!policy.name.empty() && live_.insert(policy.name).second) name_ = policy.name;
   CO_TRY(std::string auth, AuthArgument(token_));
   spec.entrypoint.push_back("--auth=" + auth);
-  auto created = co_await CreateOnce(spec, policy);
+  spec_ = spec;
+  asked_name_ = policy.name;
+  auto created = co_await CreateOnce(spec, policy.name);
   const bool has_image =
       created || created.error().code != ErrorCode::kNotFound || created.error().sys_errno == ECONNREFUSED;
   if (!has_image && policy.pull) {
     auto pulled = co_await Pull(spec.image, waiting);
     CO_TRY_VOID(pulled);
-    created = co_await CreateOnce(spec, policy);
+    created = co_await CreateOnce(spec, policy.name);
   }
   if (!created && created.error().code == ErrorCode::kExhausted && !name_.empty()) {
     const bool freed = co_await RemoveLeftover(policy.name, spec.labels[kOwnerLabel]);
-    if (freed) created = co_await CreateOnce(spec, policy);
+    if (freed) created = co_await CreateOnce(spec, policy.name);
   }
   // The name belongs to another container, which waiting does not change.
   if (!created && created.error().code == ErrorCode::kExhausted) created.error().code = ErrorCode::kInvalid;
@@ -147,12 +170,25 @@ Task<Result<std::unique_ptr<Container>>> Container::Create(async::Loop& loop, do
   co_return container;
 }
 
-Task<Status> Container::Start(bool is_session, jail::WatchLimits watch) {
+// The engine's machine may have another build of these programs at that path, or none.
+Task<Status> Container::Start(bool is_session, jail::WatchLimits watch, std::shared_ptr<CallListener> calls) {
+  auto started = co_await StartOnce(is_session, watch, calls);
+  const bool lacks_agent = !started && started.error().message.find("cella-agent") != std::string::npos;
+  if (lacks_agent && binds_programs_) {
+    auto created = co_await CreateAgain();
+    CO_TRY_VOID(created);
+    started = co_await StartOnce(is_session, watch, std::move(calls));
+  }
+  token_.clear();
+  co_return started;
+}
+
+Task<Status> Container::StartOnce(bool is_session, jail::WatchLimits watch, std::shared_ptr<CallListener> calls) {
   auto attached = co_await engine_.Attach(id_);
   CO_TRY(docker::AttachedStream stream, std::move(attached));
   auto started = co_await engine_.Start(id_);
   CO_TRY_VOID(started);
-  AgentBridge::Options hello{std::exchange(token_, {}), is_session, !stops_, watch};
+  AgentBridge::Options hello{token_, is_session, !stops_, watch, std::move(calls)};
   auto deadline = async::Clock::now() + kAgentPatience;
   auto opened = co_await AgentBridge::Open(loop_, std::move(stream), std::move(hello), deadline);
   CO_TRY(bridge_, std::move(opened));
@@ -193,8 +229,7 @@ Task<void> Container::EndContainer() {
     co_await Stop();
   } else {
     // The engine removes what is left. Asked to remove it as well, it does not wait for a container that is stuck.
-    auto removed = co_await engine_.Remove(id_);
-    if (removed) (void)co_await async::WithDeadline(engine_.WaitRemoved(id_), async::Clock::now() + kRemovalPatience);
+    co_await RemoveAndWait(id_);
   }
 }
 

@@ -37,7 +37,7 @@ class Container {
   const docker::ContainerFacts& facts() const { return facts_; }
 
   // Starts it, and waits for its agent. After a failure there is still End.
-  async::Task<Status> Start(bool is_session, jail::WatchLimits watch);
+  async::Task<Status> Start(bool is_session, jail::WatchLimits watch, std::shared_ptr<CallListener> calls);
   AgentBridge& bridge() { return *bridge_; }
   // From now on End leaves what the policy wants to keep; before, it removes the container.
   void Keep() { keeps_ = true; }
@@ -52,7 +52,12 @@ class Container {
       : loop_(loop), engine_(engine), live_(live), tasks_(loop) {}
   async::Task<Status> Create(docker::ContainerSpec spec, const ContainerPolicy& policy, const Waiting& waiting);
   async::Task<Status> Pull(const std::string& image, const Waiting& waiting);
-  async::Task<Result<std::string>> CreateOnce(docker::ContainerSpec& spec, const ContainerPolicy& policy);
+  async::Task<Result<std::string>> CreateOnce(const docker::ContainerSpec& spec, const std::string& name);
+  async::Task<Result<std::string>> CreateWithCopies(docker::ContainerSpec spec, const std::string& name);
+  // Again, with copies of the programs.
+  async::Task<Status> CreateAgain();
+  async::Task<Status> StartOnce(bool is_session, jail::WatchLimits watch, std::shared_ptr<CallListener> calls);
+  async::Task<void> RemoveAndWait(const std::string& id);
   // Removes the container of that name if it is ours and without a session. False: it is not.
   async::Task<bool> RemoveLeftover(const std::string& name, const std::string& owner);
   async::Task<void> Kill();
@@ -64,7 +69,10 @@ class Container {
   std::set<std::string>& live_;
   std::string name_;  // in the set because of this container
   std::string id_;
-  std::string token_;                       // until it was sent
+  std::string token_;                       // until the agent has taken it
+  docker::ContainerSpec spec_;              // as it was created
+  std::string asked_name_;                  // of the policy
+  bool binds_programs_ = false;             // they are not copied
   bool auto_remove_ = true, stops_ = true;  // as the policy has it
   bool keeps_ = false;
   docker::ContainerFacts facts_;

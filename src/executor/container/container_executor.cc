@@ -1,6 +1,7 @@
 #include "executor/container/container_executor.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "confine/workspace.h"
 #include "executor/container/container_guest.h"
 #include "executor/container/container_session.h"
+#include "executor/container/fresh_containers.h"
 #include "executor/container/owner.h"
 
 namespace cella::executor {
@@ -24,6 +26,37 @@ uint64_t HardLimit(__rlimit_resource resource) {
 }
 
 constexpr uint64_t kManyFiles = 1 << 20;
+
+struct Owner {
+  uint32_t uid = 0, gid = 0;
+};
+
+// Of the directories that the guest may write to: root if one of them is root's, else the owner of the first; empty:
+// there are none. One that only the engine's machine has does not count.
+std::optional<Owner> OwnerOfShares(const Policy& policy) {
+  std::vector<std::string> shares;
+  if (!policy.workdir.empty()) shares.push_back(policy.workdir);
+  for (const Mount& mount : policy.mounts) {
+    if (mount.mode == MountMode::kReadWrite) shares.push_back(mount.source);
+  }
+  std::optional<Owner> owner;
+  for (const std::string& path : shares) {
+    struct stat info;
+    if (stat(path.c_str(), &info) < 0 || !S_ISDIR(info.st_mode)) continue;
+    if (info.st_uid == 0) return Owner{};
+    if (!owner) owner = {info.st_uid, info.st_gid};
+  }
+  return owner;
+}
+
+// Whose id the code has, unless the engine is rootless: the caller's. Started by root, that of whoever owns what it may
+// write to, which for root's own directory is uid 0 without capabilities; else an unprivileged id.
+Result<Owner> ChooseOwner(const Policy& policy, uint32_t number) {
+  if (geteuid() != 0) return Owner{geteuid(), getegid()};
+  if (auto owner = OwnerOfShares(policy)) return *owner;
+  TRY(confine::BuildIdentity identity, confine::ChooseIdentity(number));
+  return Owner{identity.host_uid, identity.host_gid};
+}
 
 // TaskWeaver's image, which people build. No registry has it, so the default stands in for it. With a tag it is an
 // image like any other.
@@ -44,7 +77,8 @@ Task<Result<docker::Engine*>> ContainerExecutor::EngineFor(const std::string& na
     if (owner == one.labels.end() || one.labels.contains(kKeptLabel) || !IsOrphan(owner->second)) continue;
     (void)co_await engine->Remove(one.id);
   }
-  co_return (engines_[name] = std::move(engine)).get();
+  // Another guest may have been first meanwhile, and its container has that engine.
+  co_return engines_.try_emplace(name, std::move(engine)).first->second.get();
 }
 
 Result<ContainerSurroundings> ContainerExecutor::Surroundings(const Policy& policy, const docker::Engine& engine) {
@@ -53,16 +87,11 @@ Result<ContainerSurroundings> ContainerExecutor::Surroundings(const Policy& poli
   surroundings.podman = engine.is_podman();
   surroundings.programs = context_.runners;
   TRY(surroundings.owner, OwnerOfThisProcess());
-  if (surroundings.rootless) {
-    // The engine's user, which is the caller.
-  } else if (geteuid() != 0 || !policy.workdir.empty()) {
-    // The caller. Root's own directory is writable for uid 0 alone, which has no capabilities inside.
-    surroundings.uid = geteuid();
-    surroundings.gid = getegid();
-  } else {
-    TRY(confine::BuildIdentity identity, confine::ChooseIdentity(static_cast<uint32_t>(getpid()) + opened_++));
-    surroundings.uid = identity.host_uid;
-    surroundings.gid = identity.host_gid;
+  // User 0 of a rootless engine is the engine's user, which is the caller.
+  if (!surroundings.rootless) {
+    TRY(const Owner owner, ChooseOwner(policy, static_cast<uint32_t>(getpid()) + opened_++));
+    surroundings.uid = owner.uid;
+    surroundings.gid = owner.gid;
   }
   surroundings.open_files_maximum = HardLimit(RLIMIT_NOFILE);
   if (surroundings.open_files_maximum == 0) surroundings.open_files_maximum = kManyFiles;
@@ -72,6 +101,26 @@ Result<ContainerSurroundings> ContainerExecutor::Surroundings(const Policy& poli
 
 Task<Result<std::unique_ptr<run::Guest>>> ContainerExecutor::Open(run::GuestSpec spec, const RunSpec* only,
                                                                   run::StopToken stop) {
+  if (only != nullptr || spec.policy.container.fresh == ContainerFresh::kSession) {
+    auto guest = co_await OpenOne(std::move(spec), only, stop, nullptr);
+    co_return guest;
+  }
+  // No variables outlive a run.
+  spec.checkpoint = CheckpointMode::kOff;
+  auto calls = std::make_shared<CallListener>();
+  auto first = co_await OpenOne(spec, nullptr, stop, calls);
+  CO_TRY(std::unique_ptr<run::Guest> guest, std::move(first));
+  spec.progress = nullptr;
+  const Policy policy = spec.policy;
+  auto open = [this, calls, spec = std::move(spec)](run::StopToken next) {
+    return OpenOne(spec, nullptr, next, calls);
+  };
+  co_return std::make_unique<FreshContainers>(policy, std::move(open), std::move(guest));
+}
+
+Task<Result<std::unique_ptr<run::Guest>>> ContainerExecutor::OpenOne(run::GuestSpec spec, const RunSpec* only,
+                                                                     run::StopToken stop,
+                                                                     std::shared_ptr<CallListener> calls) {
   const Policy& policy = spec.policy;
   CO_TRY_VOID(confine::CheckWorkdir(policy.workdir));
   if (!spec.preload.empty()) {
@@ -99,7 +148,7 @@ Task<Result<std::unique_ptr<run::Guest>>> ContainerExecutor::Open(run::GuestSpec
       co_await Container::Create(context_.loop, *engine, live_, plan.spec, policy.container, std::move(waiting));
   CO_TRY(std::unique_ptr<Container> container, std::move(created));
   Status adapted = AdaptToEngine(policy, docker::CompareWithRequest(plan.spec, container->facts()), &plan);
-  if (adapted) adapted = co_await container->Start(is_session, plan.limits.watch);
+  if (adapted) adapted = co_await container->Start(is_session, plan.limits.watch, std::move(calls));
   if (adapted && stop.ending()) adapted = Err(ErrorCode::kClosed, "stopped before it began");
   if (!adapted) {
     co_await container->End();

@@ -8,6 +8,7 @@
 
 #include "confine/launch_context.h"
 #include "docker/engine.h"
+#include "executor/container/bridge.h"
 #include "executor/container/container_plan.h"
 #include "run/executor.h"
 
@@ -22,6 +23,9 @@ class ContainerExecutor : public run::Executor {
                                                         run::StopToken stop) override;
 
  private:
+  // One container.
+  async::Task<Result<std::unique_ptr<run::Guest>>> OpenOne(run::GuestSpec spec, const RunSpec* only,
+                                                           run::StopToken stop, std::shared_ptr<CallListener> calls);
   // Ready for calls; what killed supervisors left with it has been removed.
   async::Task<Result<docker::Engine*>> EngineFor(const std::string& name);
   Result<ContainerSurroundings> Surroundings(const Policy& policy, const docker::Engine& engine);

@@ -49,19 +49,20 @@ Status ChooseUser(const Policy& policy, ContainerSurroundings* surroundings) {
   if (!wanted.empty()) {
     const auto ids = ParseUser(wanted);
     if (!ids) return Err(ErrorCode::kInvalid, "user '{}': give numbers, as UID or UID:GID", wanted);
-    const bool is_owner = surroundings->uid == 0 && !policy.workdir.empty();
+    const bool is_owner = surroundings->uid == 0;
     if ((ids->first == 0 || ids->second == 0) && !surroundings->rootless && !is_owner) {
-      return Err(ErrorCode::kPermission,
-                 "user '{}': code never runs as root of this machine (only where root gives it a working directory, or "
-                 "with a rootless engine); name another user",
-                 wanted);
+      return Err(
+          ErrorCode::kPermission,
+          "user '{}': code never runs as root of this machine (only where root gives it a directory of root's to "
+          "write to, or with a rootless engine); name another user",
+          wanted);
     }
     std::tie(surroundings->uid, surroundings->gid) = *ids;
   }
   if (!policy.container.cap_add.empty() && surroundings->uid != 0) {
     return Err(ErrorCode::kUnsupported,
                "cap_add: the kernel gives added capabilities to user 0 alone, and the code runs as another one: use a "
-               "rootless engine, or a working directory of root's");
+               "rootless engine, or a directory of root's to write to");
   }
   return {};
 }
@@ -93,6 +94,11 @@ Status CheckContainerPolicy(const Policy& policy) {
     return Err(ErrorCode::kUnsupported,
                "the limit 'disk' cannot be enforced here: the image's files are writable and have no size limit; leave "
                "them read-only, or pass --best-effort");
+  }
+  if (policy.container.fresh == ContainerFresh::kRun && Stays(policy.container)) {
+    return Err(ErrorCode::kInvalid,
+               "fresh: each run has a container of its own, and none of them can stay: leave auto_remove and "
+               "stop_container alone, or fresh");
   }
   if (!policy.venv.empty())
     return refuse("--venv", "the image's interpreter runs the code; use an image with the packages");

@@ -1,6 +1,8 @@
 #include "executor/container/inside.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -29,8 +31,12 @@ confine::EnvVars GuestVariablesInside(const run::GuestSpec& spec, const language
 std::optional<os::Directory> OpenWorkdir(const Policy& policy) {
   if (policy.workdir.empty() || !policy.container.user.empty()) return std::nullopt;
   UniqueFd fd(open(policy.workdir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd) return std::nullopt;
-  return os::Directory(std::move(fd), std::nullopt);
+  struct stat info;
+  if (!fd || fstat(fd.get(), &info) < 0) return std::nullopt;
+  // Root writes there as the guest does, which has the owner's id.
+  std::optional<os::FsIdentity> identity;
+  if (geteuid() == 0 && info.st_uid != 0) identity = {info.st_uid, info.st_gid};
+  return os::Directory(std::move(fd), identity);
 }
 
 async::Task<run::GuestUsage> MeasureContainer(AgentBridge& bridge) {

@@ -86,6 +86,7 @@ class Config:
         "image": "container.image",
         "pull": "container.pull",
         "mode": "container.mode",
+        "fresh": "container.fresh",
         "container_name": "container.name",
         "runtime": "container.runtime",
         "engine": "container.engine",

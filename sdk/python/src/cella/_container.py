@@ -34,6 +34,7 @@ class ContainerConfig(Config):
     image: Optional[str] = None  # None: the server's, python:3-slim
     pull: Optional[str] = None  # "missing", "never"
     mode: Optional[str] = None  # "session", or "command": a process for each block
+    fresh: Optional[str] = None  # "run": each run has a container of its own, and no variables or files stay
     container_name: Optional[str] = None
     engine: Optional[str] = None  # "unix:///PATH", "tcp://HOST:PORT"
     runtime: Optional[str] = None  # of the engine: "runsc", "kata"
