@@ -23,6 +23,7 @@ class Installer:
         self.locked = False
         self.generation = 0
         self.calls = []
+        self._one_at_a_time = threading.Lock()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self.path)
         self._listener.listen(16)
@@ -34,10 +35,16 @@ class Installer:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            with connection, connection.makefile("rb") as stream:
-                header_size, body_size = struct.unpack("<II", stream.read(8))
+            threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
+
+    def _converse(self, connection):
+        """A connection takes many calls, as the host's does."""
+        with connection, connection.makefile("rb") as stream:
+            while sizes := stream.read(8):
+                header_size, body_size = struct.unpack("<II", sizes)
                 header, body = json.loads(stream.read(header_size)), json.loads(stream.read(body_size))
-                answer, value = self._serve(header["operation"], body["args"])
+                with self._one_at_a_time:
+                    answer, value = self._serve(header["operation"], body["args"])
                 head, value = json.dumps(answer).encode(), json.dumps(value).encode()
                 connection.sendall(struct.pack("<II", len(head), len(value)) + head + value)
 
