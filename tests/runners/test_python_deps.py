@@ -157,6 +157,22 @@ def test_pip_tells_what_is_there(guest, host):
     assert "Skipping aa" in guest.run("!pip uninstall -y aa").stderr
 
 
+@pytest.mark.parametrize(
+    ("spec", "there"),
+    [("aa>=0.9,<2", True), ("aa ~= 1.0", True), ("aa==1.*", True), ("aa!=2", True), ("aa<=1.0.0", True), ("aa>0.9", True),
+     ("aa>1", False), ("aa<1", False), ("aa~=1.1", False), ("aa==2.*", False), ("aa!=1.*", False), ("aa[more]", False),
+     ("aa>=0.9rc1", False)],
+)
+def test_package_that_is_there_is_not_asked_for(guest, host, spec, there):
+    guest.run("deps.add('aa')")
+    host.locked = True
+    outcome = guest.run("%%pip install '%s'" % spec)
+    if there:
+        assert outcome.stdout == "Requirement already satisfied: %s (1)\n" % spec, outcome.stderr
+    else:
+        assert outcome.error["name"] == "DepsDisabledError" and host.calls[-1] == ("add", [spec])
+
+
 def test_requirements_are_read_from_a_file(guest, host):
     (host.root / "requirements.txt").write_text("aa  # first\n\nbb\\\n\n# end\n")
     assert guest.run("%pip install -r requirements.txt").stdout == "Successfully installed aa-1 bb-1\n"
