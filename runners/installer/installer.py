@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 
@@ -32,13 +33,17 @@ def run(argv, stdin="", env=None):
     if stdin:
         process.stdin.write(stdin)
     process.stdin.close()
+    # Both pipes are read at once: a lock with the hashes of many wheels is larger than a pipe holds.
+    out = []
+    reader = threading.Thread(target=lambda: out.append(process.stdout.read()))
+    reader.start()
     kept = []
     for line in process.stderr:
         kept.append(line)
         sys.stderr.write(line)
         sys.stderr.flush()
-    out = process.stdout.read()
-    return process.wait(), out, "".join(kept)[-KEPT_OUTPUT:]
+    reader.join()
+    return process.wait(), "".join(out), "".join(kept)[-KEPT_OUTPUT:]
 
 
 def say(line):
