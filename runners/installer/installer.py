@@ -61,6 +61,8 @@ def explain(text):
 
 def uv(request, *arguments, stdin="", offline=False):
     argv = [request["uv"], *arguments, "--no-config", "--cache-dir", request["cache"]]
+    if os.environ.get("UV_NO_INDEX") and arguments[0] == "pip":
+        argv.append("--no-index")
     if offline:
         argv.append("--offline")
     status, out, err = run(argv, stdin)
