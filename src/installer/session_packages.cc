@@ -259,7 +259,7 @@ async::Task<void> SessionPackages::Close() {
   (void)co_await async::Caught(changes_.Join());
   // Requests of others that change packages hold the layer, and end soon after Stop.
   while (layer_ && layer_->is_busy()) (void)co_await async::SleepUntil(async::Clock::now() + kClosingPoll);
-  if (layer_) layer_->Close();
+  if (layer_) co_await layer_->Close();
 }
 
 }  // namespace cella::installer
