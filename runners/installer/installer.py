@@ -211,6 +211,8 @@ def install(request):
     show_built(request)
     compile_bytecode(request)
     uv(request, "venv", "--relocatable", "--python", sys.executable, venv, offline=True)
+    if not os.path.isdir(site_packages(venv)):
+        raise Failure("failed", "'%s' is not uv: it made no environment" % request["uv"])
     made = {path: snapshot(path) for path in guarded_files(venv)}
     lock = os.path.join(staging, "lock.txt")
     write(lock, without_marks(request["lock"]))
