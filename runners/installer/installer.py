@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 
@@ -32,13 +33,17 @@ def run(argv, stdin="", env=None):
     if stdin:
         process.stdin.write(stdin)
     process.stdin.close()
+    # Both pipes are read at once: a lock with the hashes of many wheels is larger than a pipe holds.
+    out = []
+    reader = threading.Thread(target=lambda: out.append(process.stdout.read()))
+    reader.start()
     kept = []
     for line in process.stderr:
         kept.append(line)
         sys.stderr.write(line)
         sys.stderr.flush()
-    out = process.stdout.read()
-    return process.wait(), out, "".join(kept)[-KEPT_OUTPUT:]
+    reader.join()
+    return process.wait(), "".join(out), "".join(kept)[-KEPT_OUTPUT:]
 
 
 def say(line):
@@ -56,6 +61,8 @@ def explain(text):
 
 def uv(request, *arguments, stdin="", offline=False):
     argv = [request["uv"], *arguments, "--no-config", "--cache-dir", request["cache"]]
+    if os.environ.get("UV_NO_INDEX") and arguments[0] == "pip":
+        argv.append("--no-index")
     if offline:
         argv.append("--offline")
     status, out, err = run(argv, stdin)
@@ -204,6 +211,8 @@ def install(request):
     show_built(request)
     compile_bytecode(request)
     uv(request, "venv", "--relocatable", "--python", sys.executable, venv, offline=True)
+    if not os.path.isdir(site_packages(venv)):
+        raise Failure("failed", "'%s' is not uv: it made no environment" % request["uv"])
     made = {path: snapshot(path) for path in guarded_files(venv)}
     lock = os.path.join(staging, "lock.txt")
     write(lock, without_marks(request["lock"]))

@@ -119,6 +119,8 @@ class Network:
 
 
 def index_urls():
+    if os.environ.get("UV_NO_INDEX"):
+        return []
     from pip._internal.models.index import PyPI
     urls = [word.split("=", 1)[1] if re.match(r"[A-Za-z0-9._-]+=", word) else word
             for word in os.environ.get("UV_INDEX", "").split()]

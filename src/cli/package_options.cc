@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 
 #include "async/signals.h"
@@ -144,11 +143,7 @@ Result<Wanted> Want(Packages packages, const environment::IndexSettings& index) 
   return wanted;
 }
 
-// The user decides with CELLA_SOURCE_BUILDS=off that nothing is built from its source.
-installer::BuilderHome::Rules CommandRules() {
-  const char* builds = std::getenv("CELLA_SOURCE_BUILDS");
-  return {.source_builds = builds == nullptr || std::string_view(builds) != "off"};
-}
+installer::BuilderHome::Rules CommandRules() { return {.source_builds = installer::UserPermitsSourceBuilds()}; }
 
 // What is there already.
 std::optional<environment::Ready> Find(const environment::Store& store, const Wanted& wanted, bool refresh) {

@@ -63,11 +63,23 @@ Options PipOptions(const Lookup& variable) {
       }
     }
   }
-  for (const char* option : {"index-url", "extra-index-url", "find-links", "cert", "client-cert", "proxy",
+  for (const char* option : {"index-url", "extra-index-url", "no-index", "find-links", "cert", "client-cert", "proxy",
                              "trusted-host", "timeout", "default-timeout", "retries"}) {
     if (std::string value = variable(PipVariable(option)); !value.empty()) options[option] = value;
   }
   return options;
+}
+
+// As pip and uv read a switch.
+bool IsOn(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return text == "1" || text == "true" || text == "yes" || text == "on" || text == "y" || text == "t";
+}
+
+// pip also takes directories as "file:///srv/wheels".
+std::string WithoutFileScheme(const std::string& link) {
+  constexpr std::string_view kScheme = "file://";
+  return link.starts_with("file:///") ? link.substr(kScheme.size()) : link;
 }
 
 std::string WithoutPassword(const std::string& url) {
@@ -122,6 +134,7 @@ Result<IndexSettings> ReadIndexSettings(const Lookup& variable) {
   Options pip = PipOptions(variable);
   settings.index_url = pip["index-url"];
   settings.extra_index_urls = Words(pip["extra-index-url"]);
+  settings.no_index = IsOn(pip["no-index"]);
   settings.find_links = Words(pip["find-links"]);
   settings.certificate = pip["cert"];
   settings.client_certificate = pip["client-cert"];
@@ -136,7 +149,10 @@ Result<IndexSettings> ReadIndexSettings(const Lookup& variable) {
 
   // What is said to uv outweighs what is said to pip, because uv is the installer.
   TRY_VOID(AddUvFiles(variable, &settings));
-  if (auto url = FirstOf(variable, {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}); !url.empty()) settings.index_url = url;
+  if (auto url = FirstOf(variable, {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}); !url.empty()) {
+    settings.index_url = url;
+    settings.no_index = false;
+  }
   if (auto urls = FirstOf(variable, {"UV_INDEX", "UV_EXTRA_INDEX_URL"}); !urls.empty()) {
     settings.extra_index_urls = Words(urls);
   }
@@ -151,6 +167,7 @@ Result<IndexSettings> ReadIndexSettings(const Lookup& variable) {
   }
   if (auto client = variable("SSL_CLIENT_CERT"); !client.empty()) settings.client_certificate = client;
 
+  for (std::string& link : settings.find_links) link = WithoutFileScheme(link);
   // A directory that is missing is a fatal error of uv, but not of pip.
   std::erase_if(settings.find_links, [](const std::string& link) { return !link.contains("://") && !Exists(link); });
   for (std::string* file : {&settings.certificate, &settings.client_certificate}) {
@@ -160,7 +177,7 @@ Result<IndexSettings> ReadIndexSettings(const Lookup& variable) {
 }
 
 std::string IndexSettings::Identity() const {
-  std::string text = WithoutPassword(index_url);
+  std::string text = no_index ? "no index" : WithoutPassword(index_url);
   for (const std::string& url : extra_index_urls) text += "\n" + WithoutPassword(url);
   for (const std::string& link : find_links) text += "\n" + WithoutPassword(link);
   return text;
@@ -173,6 +190,7 @@ Variables IndexSettings::ForUv() const {
   };
   set("UV_DEFAULT_INDEX", index_url);
   set("UV_INDEX", Joined(extra_index_urls));
+  if (no_index) set("UV_NO_INDEX", "1");  // for the installer's scripts: uv has an option, and no variable
   set("UV_FIND_LINKS", Joined(find_links, ","));
   set("UV_INSECURE_HOST", Joined(trusted_hosts));
   set("UV_HTTP_TIMEOUT", timeout.empty() ? "30" : timeout);
@@ -180,11 +198,17 @@ Variables IndexSettings::ForUv() const {
   set("SSL_CERT_FILE", certificate);
   set("SSL_CLIENT_CERT", client_certificate);
   if (certificate.empty()) set("UV_SYSTEM_CERTS", "1");
-  set("HTTP_PROXY", http_proxy);
-  set("HTTPS_PROXY", https_proxy);
-  set("ALL_PROXY", all_proxy);
-  set("NO_PROXY", no_proxy);
+  AddProxies(&variables);
   return variables;
+}
+
+void IndexSettings::AddProxies(Variables* variables) const {
+  for (const auto& [name, value] : {std::pair{"HTTP_PROXY", &http_proxy},
+                                    {"HTTPS_PROXY", &https_proxy},
+                                    {"ALL_PROXY", &all_proxy},
+                                    {"NO_PROXY", &no_proxy}}) {
+    if (!value->empty()) variables->emplace_back(name, *value);
+  }
 }
 
 Variables IndexSettings::ForPip() const {
@@ -194,12 +218,14 @@ Variables IndexSettings::ForPip() const {
   };
   set("PIP_INDEX_URL", index_url);
   set("PIP_EXTRA_INDEX_URL", Joined(extra_index_urls));
+  if (no_index) set("PIP_NO_INDEX", "1");
   set("PIP_FIND_LINKS", Joined(find_links));
   set("PIP_CERT", certificate);
   set("PIP_CLIENT_CERT", client_certificate);
   set("PIP_TRUSTED_HOST", Joined(trusted_hosts));
   set("PIP_TIMEOUT", timeout);
   set("PIP_RETRIES", retries);
+  AddProxies(&variables);
   return variables;
 }
 

@@ -18,6 +18,7 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 struct IndexSettings {
   std::string index_url;  // empty: the program's own default
   std::vector<std::string> extra_index_urls;
+  bool no_index = false;                // packages come from find_links alone
   std::vector<std::string> find_links;  // existing directories, or URLs
   std::string certificate;              // a file; empty: the system's
   std::string client_certificate;
@@ -32,6 +33,9 @@ struct IndexSettings {
   Variables ForPip() const;
   // Files and directories that the installer must see.
   std::vector<std::string> Paths() const;
+
+ private:
+  void AddProxies(Variables* variables) const;
 };
 
 // Sections and keys of an INI file as pip writes it: "install.index-url" → value; lines of a value are joined by

@@ -35,6 +35,7 @@ TEST(IndexSettingsTest, TranslatesPipForUv) {
   EXPECT_EQ(ValueOf(uv, "UV_INDEX"), "https://a.example https://b.example");
   EXPECT_EQ(ValueOf(uv, "UV_FIND_LINKS"), "/");
   EXPECT_EQ(ValueOf(uv, "HTTPS_PROXY"), "http://proxy.example:3128");
+  EXPECT_EQ(ValueOf(settings->ForPip(), "HTTPS_PROXY"), "http://proxy.example:3128");
   EXPECT_EQ(ValueOf(uv, "UV_PYTHON_DOWNLOADS"), "never");
   EXPECT_EQ(settings->Identity().find("secret"), std::string::npos);
 }
@@ -45,6 +46,19 @@ TEST(IndexSettingsTest, SettingsOfUvOutweighThoseOfPip) {
                         {"UV_DEFAULT_INDEX", "https://uv.example"}});
   ASSERT_TRUE(settings);
   EXPECT_EQ(settings->index_url, "https://uv.example");
+}
+
+TEST(IndexSettingsTest, TakesDirectoriesInsteadOfAnIndex) {
+  auto settings =
+      Read({{"PIP_CONFIG_FILE", "/dev/null"}, {"PIP_NO_INDEX", "True"}, {"PIP_FIND_LINKS", "file:///usr /no"}});
+  ASSERT_TRUE(settings);
+  EXPECT_EQ(settings->Paths(), std::vector<std::string>{"/usr"});
+  EXPECT_EQ(ValueOf(settings->ForUv(), "UV_NO_INDEX"), "1");
+  EXPECT_EQ(ValueOf(settings->ForPip(), "PIP_NO_INDEX"), "1");
+  auto with_uv =
+      Read({{"PIP_CONFIG_FILE", "/dev/null"}, {"PIP_NO_INDEX", "1"}, {"UV_DEFAULT_INDEX", "https://uv.example"}});
+  ASSERT_TRUE(with_uv);
+  EXPECT_EQ(ValueOf(with_uv->ForUv(), "UV_NO_INDEX"), "");
 }
 
 TEST(IndexSettingsTest, ReadsTheSectionsOfIniFiles) {

@@ -13,6 +13,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -31,6 +32,7 @@ constexpr uint64_t kMaxRecord = uint64_t{16} << 20;
 constexpr int64_t kTouchSeconds = 60;
 constexpr size_t kMaxKey = 128;
 constexpr int kLeaseTries = 20;
+constexpr int64_t kLockFileSeconds = 24 * 60 * 60;
 
 std::string RandomId() {
   std::array<unsigned char, 12> bytes{};
@@ -344,6 +346,10 @@ std::optional<std::string> Store::FindBuilt(const std::string& key) const {
   std::string directory = root_ + "/built/" + key;
   struct stat info;
   if (::lstat(directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return std::nullopt;
+  // Its last use.
+  if (info.st_mtime + kTouchSeconds < std::time(nullptr)) {
+    (void)::utimensat(AT_FDCWD, directory.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+  }
   return directory;
 }
 
@@ -470,7 +476,37 @@ Result<Collected> Store::Collect(int64_t unused_seconds) const {
     ++collected.environments;
     collected.bytes += stored.manifest.bytes;
   }
+  ForgetOld(unused_seconds);
   return collected;
+}
+
+void Store::ForgetOld(int64_t unused_seconds) const {
+  const int64_t now = std::time(nullptr);
+  const auto is_older = [now](const std::string& path, int64_t seconds) {
+    struct stat info;
+    return ::lstat(path.c_str(), &info) == 0 && now - info.st_mtime >= seconds;
+  };
+  for (const std::string& key : Entries(root_ + "/requests", ".json")) {
+    const std::string path = fmt::format("{}/requests/{}.json", root_, key);
+    if (is_older(path, unused_seconds)) (void)::unlink(path.c_str());
+  }
+  if (const std::vector<std::string> built = Entries(root_ + "/built", ""); !built.empty()) {
+    // An environment that is made again from its lock needs the wheels that the lock names.
+    std::string locks;
+    for (const NamedEnvironment& named : Names()) locks += named.lock;
+    for (const std::string& key : Entries(root_ + "/requests", ".json")) {
+      if (auto lock = FindLock(key, std::numeric_limits<int64_t>::max())) locks += *lock;
+    }
+    for (const std::string& key : built) {
+      const std::string path = root_ + "/built/" + key;
+      if (is_older(path, unused_seconds) && !locks.contains(key)) RemoveReadOnlyTree(path);
+    }
+  }
+  for (const std::string& name : Entries(root_ + "/locks", ".lock")) {
+    const std::string path = fmt::format("{}/locks/{}.lock", root_, name);
+    if (!is_older(path, kLockFileSeconds)) continue;
+    if (auto held = TryLock(path, LOCK_EX)) (void)::unlink(path.c_str());
+  }
 }
 
 }  // namespace cella::environment

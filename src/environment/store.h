@@ -72,6 +72,9 @@ struct StoredEnvironment {
   uint64_t uses = 0;  // by sessions and runs; where the kernel does not name the locks of others: one, if it is in use
 };
 
+// After which environments without a name are removed, also without `cella env gc`.
+inline constexpr int64_t kUnusedSeconds = int64_t{30} * 24 * 60 * 60;
+
 struct Collected {
   size_t environments = 0;
   uint64_t bytes = 0;
@@ -142,12 +145,14 @@ class Store {
   void RemoveUnnamed(const std::string& key) const;
 
   std::vector<StoredEnvironment> List() const;
-  // Removes environments without a name that no process uses, and that were not used for `unused_seconds`.
+  // Removes environments without a name that no process uses, and that were not used for `unused_seconds`; then what
+  // was resolved and built before that, and lock files that no process has needed for a day.
   Result<Collected> Collect(int64_t unused_seconds) const;
 
  private:
   explicit Store(std::string root) : root_(std::move(root)) {}
   bool RemoveReady(const std::string& key) const;
+  void ForgetOld(int64_t unused_seconds) const;
 
   std::string root_;
 };

@@ -1,5 +1,6 @@
 #include "environment/store.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -101,6 +102,37 @@ TEST_F(StoreTest, SweepsBuildsThatNoProcessWorksOn) {
   store.Sweep();
   EXPECT_FALSE(fs::exists(dead));
   EXPECT_TRUE(fs::exists(alive->path));
+}
+
+void MakeOld(const std::string& path) {
+  const struct timespec old[2] = {{1, 0}, {1, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), old, 0), 0) << path;
+}
+
+TEST_F(StoreTest, CollectionForgetsWhatWasResolvedAndBuiltLongAgo) {
+  const Store store = Open();
+  for (const char* key : {"old", "named", "new"}) {
+    fs::create_directories(store.work() + "/staging/" + key);
+    ASSERT_TRUE(store.PublishBuilt(store.work() + "/staging/" + key, key));
+    ASSERT_TRUE(store.KeepLock(key, "six==1.17.0 --hash=sha256:00\n"));
+    MakeOld(store.root() + "/requests/" + key + ".json");
+    MakeOld(store.root() + "/built/" + key);
+  }
+  ASSERT_TRUE(store.SaveName({"mine", "", {"six"}, {}, "six==1.17.0 # built:named\n", "k1"}));
+  ASSERT_TRUE(store.KeepLock("new", "six==1.17.0\n"));
+  ASSERT_TRUE(store.FindBuilt("new"));
+  ASSERT_TRUE(store.Lock("request-old"));
+  auto held = store.Lock("request-held");
+  ASSERT_TRUE(held);
+  for (const char* name : {"request-old", "request-held"}) MakeOld(store.root() + "/locks/" + name + ".lock");
+  ASSERT_TRUE(store.Collect(60));
+  EXPECT_FALSE(store.FindLock("old", 1000));
+  EXPECT_TRUE(store.FindLock("new", 1000));
+  EXPECT_FALSE(fs::exists(store.root() + "/requests/old.json"));
+  EXPECT_FALSE(store.FindBuilt("old"));
+  EXPECT_TRUE(store.FindBuilt("new") && store.FindBuilt("named"));
+  EXPECT_FALSE(fs::exists(store.root() + "/locks/request-old.lock"));
+  EXPECT_TRUE(fs::exists(store.root() + "/locks/request-held.lock"));
 }
 
 TEST_F(StoreTest, CollectsOnlyWhatIsNeitherNamedNorUsed) {

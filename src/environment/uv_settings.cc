@@ -25,7 +25,13 @@ std::vector<std::string> Texts(const toml::table& table, std::string_view key) {
 }
 
 void AddTable(const toml::table& table, IndexSettings* settings) {
-  if (auto url = Text(table, "index-url"); !url.empty()) settings->index_url = url;
+  if (auto url = Text(table, "index-url"); !url.empty()) {
+    settings->index_url = url;
+    settings->no_index = false;
+  }
+  if (const toml::node* none = table.get("no-index"); none != nullptr && none->is_boolean()) {
+    settings->no_index = none->as_boolean()->get();
+  }
   if (auto urls = Texts(table, "extra-index-url"); !urls.empty()) settings->extra_index_urls = urls;
   if (auto links = Texts(table, "find-links"); !links.empty()) settings->find_links = links;
   if (auto hosts = Texts(table, "allow-insecure-host"); !hosts.empty()) settings->trusted_hosts = hosts;
@@ -38,6 +44,7 @@ void AddTable(const toml::table& table, IndexSettings* settings) {
     const toml::node* is_default = index.get("default");
     if (is_default != nullptr && is_default->is_boolean() && is_default->as_boolean()->get()) {
       settings->index_url = Text(index, "url");
+      settings->no_index = false;
     } else {
       extra.push_back(Text(index, "url"));
     }

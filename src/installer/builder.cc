@@ -306,12 +306,29 @@ async::Task<Result<Builder::BuiltLayer>> Builder::BuildLayer(BasePython python, 
   co_return built;
 }
 
+async::Task<void> Builder::RemoveGeneration(std::string directory) {
+  auto remove = [&]() -> Status {
+    environment::RemoveReadOnlyTree(store_.layers() + "/" + directory);
+    return {};
+  };
+  (void)co_await pool_.Run(remove);
+}
+
+async::Task<void> Builder::RemoveLayer(environment::Store::Layer layer) {
+  auto remove = [&]() -> Status {
+    store_.RemoveLayer(layer);
+    return {};
+  };
+  (void)co_await pool_.Run(remove);
+}
+
 // At most once in a while, because it reads every entry. Not while an installer works.
 async::Task<void> Builder::TrimCache() {
   if (trimmed_ != async::TimePoint{} && async::Clock::now() < trimmed_ + kTrimEvery) co_return;
   trimmed_ = async::Clock::now();
   auto trim = [&]() -> Status {
     store_.TrimCache(settings_.bounds.cache);
+    (void)store_.Collect(environment::kUnusedSeconds);
     return {};
   };
   (void)co_await pool_.Run(trim);

@@ -73,6 +73,9 @@ class Builder {
   async::Task<Result<BuiltLayer>> BuildLayer(environment::BasePython python, std::string lock,
                                              const environment::Store::Layer& layer, uint64_t number, Progress progress,
                                              run::StopToken stop);
+  // A generation that BuildLayer made, by its path, and all of a layer.
+  async::Task<void> RemoveGeneration(std::string directory);
+  async::Task<void> RemoveLayer(environment::Store::Layer layer);
   // What the request resolves to, with all of its wheels in the cache. `preferred`: "name==version" of packages that
   // keep their version if they can.
   async::Task<Result<std::string>> Resolve(environment::Request request, std::vector<std::string> preferred,

@@ -46,6 +46,8 @@ Result<std::string> CommandStateDirectory() {
 
 Result<environment::IndexSettings> OperatorIndex() { return environment::ReadIndexSettings(Variable); }
 
+bool UserPermitsSourceBuilds() { return Variable("CELLA_SOURCE_BUILDS") != "off"; }
+
 Result<language::HostEnv> AskingHost(const std::string& state_dir) {
   TRY(engine::Installation installation, engine::FindInstallation());
   language::HostEnv host = language::HostEnv::FromProcess(state_dir);

@@ -20,6 +20,9 @@ Result<std::string> CommandStateDirectory();
 // environment.
 Result<environment::IndexSettings> OperatorIndex();
 
+// The user decides with CELLA_SOURCE_BUILDS=off that nothing is built from its source.
+bool UserPermitsSourceBuilds();
+
 // The environment variables of this process, with a way to ask programs about themselves.
 Result<language::HostEnv> AskingHost(const std::string& state_dir);
 

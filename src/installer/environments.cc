@@ -118,6 +118,13 @@ struct Environments::Build {
   async::Event done;
 };
 
+// One that several sessions wait for.
+struct Environments::SharedBuild {
+  explicit SharedBuild(async::Loop& loop) : done(loop) {}
+  Result<Ready> ready = Err(ErrorCode::kClosed, "the server is about to end");
+  async::Event done;
+};
+
 Environments::Environments(PackageService& packages)
     : packages_(packages), tasks_(packages.loop()), stop_(packages.loop()) {}
 
@@ -367,6 +374,37 @@ async::Task<Result<Environments::Used>> Environments::UseNamed(const Environment
   co_return Used{std::move(*ready), named.preload};
 }
 
+async::Task<Result<std::shared_ptr<Environments::SharedBuild>>> Environments::BuildOnce(
+    const EnvironmentRequest& request, environment::Request wanted) {
+  std::string key = RequestKey(wanted);
+  for (const std::string& module : request.choice.preload) key += "\n" + module;
+  auto found = shared_builds_.find(key);
+  std::shared_ptr<SharedBuild> build;
+  if (found != shared_builds_.end()) {
+    build = found->second;
+  } else {
+    if (stop_.token().ending()) co_return Err(ErrorCode::kClosed, "the server is about to end");
+    CO_TRY(std::shared_ptr<void> permit, TakePermit(request.permit));
+    build = std::make_shared<SharedBuild>(packages_.loop());
+    shared_builds_[key] = build;
+    tasks_.Add(MakeShared(build, key, request, std::move(wanted), std::move(permit)));
+  }
+  if (const bool done = co_await build->done.Wait(); !done) {
+    co_return Err(ErrorCode::kClosed, "the request ended before the environment was made");
+  }
+  if (!build->ready) co_return std::unexpected(build->ready.error());
+  co_return build;
+}
+
+async::Task<void> Environments::MakeShared(std::shared_ptr<SharedBuild> build, std::string key,
+                                           EnvironmentRequest request, environment::Request wanted,
+                                           std::shared_ptr<void> permit) {
+  build->ready = co_await async::Caught(BuildPackages(request, std::move(wanted), nullptr, stop_.token()));
+  permit.reset();
+  shared_builds_.erase(key);
+  build->done.Set();
+}
+
 async::Task<Result<Environments::Used>> Environments::UsePackages(const EnvironmentRequest& request) {
   auto wanted = co_await RequestFor(request);
   if (!wanted) co_return std::unexpected(std::move(wanted.error()));
@@ -381,10 +419,13 @@ async::Task<Result<Environments::Used>> Environments::UsePackages(const Environm
   if (!found) co_return std::unexpected(std::move(found.error()));
   std::optional<Ready> ready = std::move(*found);
   if (!ready) {
-    CO_TRY(const std::shared_ptr<void> permit, TakePermit(request.permit));
-    auto built = co_await BuildPackages(request, std::move(*wanted), nullptr, stop_.token());
-    if (!built) co_return std::unexpected(std::move(built.error()));
-    ready = std::move(*built);
+    // It holds the environment until this request has a lease of its own.
+    CO_TRY(const std::shared_ptr<SharedBuild> built, co_await BuildOnce(request, *wanted));
+    auto lease = [&]() -> Result<std::optional<Ready>> { return store.Find(built->ready->manifest.key); };
+    auto leased = co_await packages_.pool().Run(lease);
+    if (!leased) co_return std::unexpected(std::move(leased.error()));
+    if (!*leased) co_return Err(ErrorCode::kInternal, "the environment is gone after it was made");
+    ready = std::move(*leased);
   }
   auto count = [&]() -> Status { return NameAutomatically(store, request, building, *ready); };
   auto counted = co_await packages_.pool().Run(count);

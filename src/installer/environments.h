@@ -73,6 +73,7 @@ class Environments {
 
  private:
   struct Build;
+  struct SharedBuild;
   using Key = std::pair<std::string, std::string>;  // owner, name
 
   std::shared_ptr<Build> BuildOf(const std::string& owner, const std::string& name) const;
@@ -80,6 +81,11 @@ class Environments {
   async::Task<Status> MakeNamed(Build& build, const EnvironmentRequest& request);
   async::Task<Result<Used>> UseNamed(const EnvironmentRequest& request);
   async::Task<Result<Used>> UsePackages(const EnvironmentRequest& request);
+  // Makes packages once for all that ask for them meanwhile. Only the first one needs the permit of its owner.
+  async::Task<Result<std::shared_ptr<SharedBuild>>> BuildOnce(const EnvironmentRequest& request,
+                                                              environment::Request wanted);
+  async::Task<void> MakeShared(std::shared_ptr<SharedBuild> build, std::string key, EnvironmentRequest request,
+                               environment::Request wanted, std::shared_ptr<void> permit);
   async::Task<Result<environment::Request>> RequestFor(const EnvironmentRequest& asked);
   async::Task<Result<environment::Ready>> BuildPackages(const EnvironmentRequest& request, environment::Request wanted,
                                                         Progress progress, run::StopToken stop);
@@ -89,7 +95,8 @@ class Environments {
   size_t BuildingOf(const std::string& owner) const;
 
   PackageService& packages_;
-  std::map<Key, std::shared_ptr<Build>> builds_;  // that are on, or have failed
+  std::map<Key, std::shared_ptr<Build>> builds_;                       // that are on, or have failed
+  std::map<std::string, std::shared_ptr<SharedBuild>> shared_builds_;  // that are on
   async::TaskGroup tasks_;
   run::StopSource stop_;
 };

@@ -12,6 +12,7 @@ using environment::Package;
 using environment::Requirement;
 
 constexpr size_t kMaxWaiting = 16;
+constexpr size_t kKeptGenerations = 16;
 
 Error TooManyChanges() {
   return {ErrorCode::kExhausted, fmt::format("{} changes of this session's packages wait already", kMaxWaiting), 0};
@@ -137,11 +138,12 @@ async::Task<Result<DepsChange>> SessionLayer::Change(std::vector<Requirement> wa
     auto built = co_await builder_.BuildLayer(base_.python, wheels, *layer_, number, progress, stop);
     if (!built) co_return std::unexpected(std::move(built.error()));
     if (built->bytes > disk_limit_) {
-      environment::RemoveReadOnlyTree(builder_.store().layers() + "/" + built->directory);
+      co_await builder_.RemoveGeneration(built->directory);
       co_return Err(ErrorCode::kExhausted, "the packages take {}, and the session's disk limit is {}: raise the limit",
                     FormatByteSize(built->bytes), FormatByteSize(disk_limit_));
     }
     directory = std::move(built->directory);
+    kept_.push_back({directory, built->bytes});
   }
   if (stop.ending()) co_return Err(ErrorCode::kClosed, "the change was stopped");
   auto used = co_await use_(std::move(directory));
@@ -149,11 +151,25 @@ async::Task<Result<DepsChange>> SessionLayer::Change(std::vector<Requirement> wa
   wanted_ = std::move(wanted);
   installed_ = std::move(installed);
   lock_ = std::move(pins);
+  co_await DropOldGenerations();
   co_return change;
 }
 
-void SessionLayer::Close() {
-  if (layer_) builder_.store().RemoveLayer(*layer_);
+async::Task<void> SessionLayer::DropOldGenerations() {
+  // Generations for another interpreter are copies; those for this machine's share their files with the cache.
+  const bool copies = !base_.python.for_version.empty();
+  uint64_t bytes = 0;
+  for (const Generation& each : kept_) bytes += copies ? each.bytes : 0;
+  while (kept_.size() > 1 && (kept_.size() > kKeptGenerations || bytes > disk_limit_)) {
+    const Generation oldest = std::move(kept_.front());
+    kept_.pop_front();
+    bytes -= copies ? oldest.bytes : 0;
+    co_await builder_.RemoveGeneration(oldest.directory);
+  }
+}
+
+async::Task<void> SessionLayer::Close() {
+  if (layer_) co_await builder_.RemoveLayer(std::move(*layer_));
   layer_.reset();
 }
 

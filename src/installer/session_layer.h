@@ -3,6 +3,7 @@
 // Close it before it is destroyed.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -56,9 +57,15 @@ class SessionLayer {
   // A change is on, or waits.
   bool is_busy() const { return changing_; }
   // After the session's guest has ended.
-  void Close();
+  async::Task<void> Close();
 
  private:
+  // A module that was imported from an earlier one may import more of it, so that some are kept.
+  struct Generation {
+    std::string directory;
+    uint64_t bytes = 0;
+  };
+  async::Task<void> DropOldGenerations();
   async::Task<Result<DepsChange>> Change(std::vector<environment::Requirement> wanted, Progress progress,
                                          run::StopToken stop);
 
@@ -74,6 +81,7 @@ class SessionLayer {
   std::optional<environment::Store::Layer> layer_;
   std::string shown_;
   uint64_t generation_ = 0;
+  std::deque<Generation> kept_;  // the oldest first
   bool changing_ = false;
 };
 

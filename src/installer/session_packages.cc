@@ -18,7 +18,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr auto kClosingPoll = std::chrono::milliseconds(20);
 constexpr const char* kFailed = "DepsError";
-constexpr int64_t kUnusedSeconds = int64_t{30} * 24 * 60 * 60;  // environments without a name, as `cella env gc`
 constexpr size_t kMaxArguments = size_t{64} << 10;  // they are read on the loop; the longest requirements need less
 
 run::HostReply Failed(std::string message, const char* type = kFailed) {
@@ -88,12 +87,12 @@ async::Task<Result<Builder*>> PackageService::StartBuilder() {
     CO_TRY(environment::IndexSettings index, OperatorIndex());
     auto sweep = [this]() -> Status {
       store_->Sweep();
-      (void)store_->Collect(kUnusedSeconds);
+      (void)store_->Collect(environment::kUnusedSeconds);
       return {};
     };
     CO_TRY_VOID(co_await pool_.Run(sweep));
-    CO_TRY(home_, BuilderHome::Open(loop_, *store_, std::move(index),
-                                    {settings_.rules, settings_.bounds, settings_.source_builds}));
+    const bool builds = settings_.source_builds && (!settings_.of_the_user || UserPermitsSourceBuilds());
+    CO_TRY(home_, BuilderHome::Open(loop_, *store_, std::move(index), {settings_.rules, settings_.bounds, builds}));
   }
   co_return &home_->builder();
 }
@@ -259,7 +258,7 @@ async::Task<void> SessionPackages::Close() {
   (void)co_await async::Caught(changes_.Join());
   // Requests of others that change packages hold the layer, and end soon after Stop.
   while (layer_ && layer_->is_busy()) (void)co_await async::SleepUntil(async::Clock::now() + kClosingPoll);
-  if (layer_) layer_->Close();
+  if (layer_) co_await layer_->Close();
 }
 
 }  // namespace cella::installer

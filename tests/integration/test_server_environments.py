@@ -1,5 +1,7 @@
 """Environments over HTTP: made under names, used by sessions, counted for their clients. From the operator's index."""
 
+import concurrent.futures
+
 import pytest
 from server import Client, serving
 from support.cella import PYTHON, run_bounded
@@ -137,6 +139,27 @@ def test_session_with_packages_gets_an_environment_that_counts(ann):
     result = ann.post("/v1/run", code="import six; print(six.__version__)",
                       policy={"environment": {"packages": ["six==1.16.0"]}}).expect(200)
     assert result["stdout"] == "1.16.0\n", result
+
+
+def test_hundred_sessions_that_ask_at_once_get_one_environment(serve_shared):
+    server = serve_shared(config={**PERMITTED, "quota": {"builds": 1}})
+    client = server.client()
+    policy = {"environment": {"packages": ["six==1.16.0"]}}
+    with concurrent.futures.ThreadPoolExecutor(100) as pool:
+        opened = list(pool.map(lambda _: client.post("/v1/sessions", **policy), range(100)))
+    assert {each.status for each in opened} == {201}, [each.body for each in opened if each.status != 201][:3]
+    assert len(list((server.state / "environments" / "ready").glob("*/manifest.json"))) == 1
+    (listed,) = environments(client)
+    assert listed["sessions"] == 100
+    assert client.post("/v1/run", code="import six; print(six.__version__)", policy=policy).expect(200)["stdout"] == "1.16.0\n"
+
+
+def test_failure_is_that_of_all_sessions_that_wait(serve_shared):
+    client = serve_shared(config={**PERMITTED, "quota": {"builds": 1}}).client()
+    policy = {"environment": {"packages": ["cella-no-such-package-8f3a"]}}
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        refused = list(pool.map(lambda _: client.post("/v1/sessions", **policy).error(400), range(8)))
+    assert all("cella-no-such-package-8f3a" in each["message"] for each in refused), refused
 
 
 def test_environment_excludes_another_python(ann):

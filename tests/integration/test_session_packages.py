@@ -2,10 +2,12 @@
 programs on the host. From the operator's index."""
 
 import concurrent.futures
+import os
 
 import pytest
 from server import serving
 from support.package_index import index_variables
+from support.running import wait_until
 
 pytestmark = [pytest.mark.needs("network-index"), pytest.mark.as_user]
 
@@ -35,9 +37,14 @@ WAYS += [("local", way) for way in PROGRAM_WAYS]
 
 
 @pytest.fixture(scope="module")
-def client(cella, environment):
+def server(cella, environment):
     with serving(cella, environment) as start:
-        yield start(config=CONFIG, with_env=index_variables()).client()
+        yield start(config=CONFIG, with_env=index_variables())
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    return server.client()
 
 
 @pytest.fixture
@@ -141,6 +148,18 @@ def test_changes_at_once_of_one_session_and_of_several_all_hold(session):
     for each in sessions:
         assert deps(each) == sorted(names)
         assert printed(each, "import cowsay, pyjokes, inflection; print(1)") == "1"
+
+
+def test_many_changes_leave_a_bounded_number_of_directories_and_the_end_none(server, client):
+    mine = client.open(allow_runtime_deps=True)
+    for number in range(18):
+        mine.client.post(mine.path("deps"), packages=[f"cowsay==6.{number % 2}"]).expect(200)
+    directory = mine.client.get(mine.path("deps")).expect(200)["directory"]
+    layer = server.state / "environments" / "layers" / directory.split("/")[-2]
+    assert len(os.listdir(layer)) == 16
+    assert printed(mine, "import importlib.metadata as m; print(m.version('cowsay'))") == "6.1"
+    mine.delete()
+    assert wait_until(lambda: not layer.exists())
 
 
 def test_timeout_during_a_change_leaves_the_session_as_it_was(session):

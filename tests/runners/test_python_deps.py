@@ -23,6 +23,7 @@ class Installer:
         self.locked = False
         self.generation = 0
         self.calls = []
+        self._one_at_a_time = threading.Lock()
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self.path)
         self._listener.listen(16)
@@ -34,15 +35,16 @@ class Installer:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
 
-    def _answer(self, connection):
-        """As the host, until the guest closes the connection: a run uses one for several calls."""
+    def _converse(self, connection):
+        """A connection takes many calls, as the host's does."""
         with connection, connection.makefile("rb") as stream:
             while sizes := stream.read(8):
                 header_size, body_size = struct.unpack("<II", sizes)
                 header, body = json.loads(stream.read(header_size)), json.loads(stream.read(body_size))
-                answer, value = self._serve(header["operation"], body["args"])
+                with self._one_at_a_time:
+                    answer, value = self._serve(header["operation"], body["args"])
                 head, value = json.dumps(answer).encode(), json.dumps(value).encode()
                 connection.sendall(struct.pack("<II", len(head), len(value)) + head + value)
 
@@ -153,6 +155,22 @@ def test_pip_tells_what_is_there(guest, host):
     assert json.loads(guest.run("!pip list --format=json").stdout)
     assert guest.run("!pip uninstall -y aa").stdout == "Successfully uninstalled aa-1\n"
     assert "Skipping aa" in guest.run("!pip uninstall -y aa").stderr
+
+
+@pytest.mark.parametrize(
+    ("spec", "there"),
+    [("aa>=0.9,<2", True), ("aa ~= 1.0", True), ("aa==1.*", True), ("aa!=2", True), ("aa<=1.0.0", True), ("aa>0.9", True),
+     ("aa>1", False), ("aa<1", False), ("aa~=1.1", False), ("aa==2.*", False), ("aa!=1.*", False), ("aa[more]", False),
+     ("aa>=0.9rc1", False)],
+)
+def test_package_that_is_there_is_not_asked_for(guest, host, spec, there):
+    guest.run("deps.add('aa')")
+    host.locked = True
+    outcome = guest.run("%%pip install '%s'" % spec)
+    if there:
+        assert outcome.stdout == "Requirement already satisfied: %s (1)\n" % spec, outcome.stderr
+    else:
+        assert outcome.error["name"] == "DepsDisabledError" and host.calls[-1] == ("add", [spec])
 
 
 def test_requirements_are_read_from_a_file(guest, host):

@@ -24,7 +24,10 @@ _VALUED = frozenset(
     "--root-user-action --progress-bar --timeout --retries --default-timeout --only-binary --cache-dir"
     " --upgrade-strategy --format --exists-action --log".split()
 )
-_PLAIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*(?:==\s*([A-Za-z0-9.+!_-]+))?$")
+# Without extras, whose packages are not looked for here, and without markers.
+_PLAIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*((?:[<>=!~].*)?)$")
+_SPECIFIER = re.compile(r"\s*(==|!=|<=|>=|~=|<|>)\s*([A-Za-z0-9.+!_*-]+)\s*$")
+_RELEASE = re.compile(r"[0-9]+(\.[0-9]+)*$")
 
 
 class PipError(Exception):
@@ -128,15 +131,46 @@ def _installed(name):
         return None
 
 
+def _is_there(spec):
+    """The version, if the package is there and certainly one that the specifiers permit; else None."""
+    match = _PLAIN.match(spec)
+    version = _installed(match.group(1)) if match else None
+    permitted = version is not None and all(_permits(each, version) for each in match.group(2).split(",") if each.strip())
+    return version if permitted else None
+
+
+def _permits(specifier, version):
+    """False also where it is not known: the host compares versions that are more than numbers with dots."""
+    match = _SPECIFIER.match(specifier)
+    if match is None:
+        return False
+    operator, wanted = match.groups()
+    if operator == "==" and wanted == version:
+        return True
+    series = wanted.endswith(".*") and operator in ("==", "!=")
+    number = wanted[:-2] if series else wanted
+    if not _RELEASE.match(number) or not _RELEASE.match(version) or (operator == "~=" and "." not in number):
+        return False
+    left, right = [[int(part) for part in each.split(".")] for each in (version, number)]
+    given = len(right)
+    length = max(len(left), given)
+    left, right = left + [0] * (length - len(left)), right + [0] * (length - given)
+    if series:
+        return (left[:given] == right[:given]) == (operator == "==")
+    if operator == "~=":
+        return left >= right and left[: given - 1] == right[: given - 1]
+    known = {"==": left == right, "!=": left != right, "<=": left <= right, ">=": left >= right, "<": left < right}
+    return known.get(operator, left > right)
+
+
 def _install(specs, options, deps):
     if not specs:
         raise PipError("pip install: name at least one package")
     wanted = []
     upgrade = any(name in options for name in ("-U", "--upgrade", "--force-reinstall", "-I", "--ignore-installed"))
     for spec in specs:
-        match = _PLAIN.match(spec)
-        version = _installed(match.group(1)) if match and not upgrade else None
-        if version is None or match.group(2) not in (None, version):
+        version = None if upgrade else _is_there(spec)
+        if version is None:
             wanted.append(spec)
         else:
             _say(options, "Requirement already satisfied: %s (%s)" % (spec, version))

@@ -39,6 +39,8 @@ class Interactive {
   async::Task<int> Run();
 
  private:
+  static constexpr size_t kMaxTypedAhead = 65536;
+
   // Reading (interactive.cc).
   async::Task<void> Converse();
   async::Task<void> Watch();
@@ -60,6 +62,9 @@ class Interactive {
   async::Task<void> Obey(ColonCommand command);
   async::Task<void> ChangeState(const ColonCommand& command);
   async::Task<void> ChangePackages(std::string argument);
+  async::Task<void> InstallPackages(std::string verb, std::vector<std::string> words);
+  async::Task<Status> AddPackages(std::vector<std::string> words, run::StopToken stop);
+  async::Task<Status> RemovePackages(std::vector<std::string> names, run::StopToken stop);
   async::Task<void> Load(std::string path);
   std::string Info() const;
 

@@ -100,29 +100,80 @@ async::Task<void> Interactive::ChangePackages(std::string argument) {
   std::string verb;
   text >> verb;
   std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
-  Status status = Err(ErrorCode::kInvalid, ":deps, :deps add PACKAGE..., or :deps remove NAME...");
   if (options_.packages == nullptr) {
-    status = Err(ErrorCode::kUnsupported, "this session takes no packages: the sandbox executor does");
+    co_await view_.Complain("this session takes no packages");
   } else if (verb.empty()) {
     const installer::SessionLayer* layer = options_.packages->layer();
     std::string list;
     for (const std::string& each : layer == nullptr ? std::vector<std::string>() : layer->List()) list += each + "\n";
     co_await Print(list);
-    co_return;
   } else if ((verb == "add" || verb == "remove") && !words.empty()) {
-    status = co_await options_.packages->Open();
-    if (status && verb == "add") {
-      auto change = co_await options_.packages->layer()->Add(std::move(words), nullptr, options_.packages->stop());
-      if (!change) status = std::unexpected(std::move(change.error()));
-    } else if (status) {
-      for (std::string& name : words) {
-        auto removed = co_await options_.packages->layer()->Remove(name, nullptr, options_.packages->stop());
-        if (!removed) status = std::unexpected(std::move(removed.error()));
-        if (removed && !*removed) status = Err(ErrorCode::kNotFound, "'{}' was not added", name);
+    co_await InstallPackages(std::move(verb), std::move(words));
+  } else {
+    co_await view_.Complain(":deps, :deps add PACKAGE..., or :deps remove NAME...");
+  }
+}
+
+// Ctrl-C, or the end of the REPL, stops the change; the packages are then as before.
+async::Task<void> Interactive::InstallPackages(std::string verb, std::vector<std::string> words) {
+  run::StopSource stop(loop_);
+  Status status;
+  auto change = [&]() -> async::Task<void> {
+    if (verb == "add") {
+      status = co_await AddPackages(std::move(words), stop.token());
+    } else {
+      status = co_await RemovePackages(std::move(words), stop.token());
+    }
+    mailbox_.Post(PackagesChanged{});
+  };
+  async::TaskGroup tasks(loop_);
+  tasks.Add(change());
+  std::vector<Message> typed_ahead;
+  for (bool changing = true; changing;) {
+    Message message = co_await mailbox_.Take();
+    if (auto* progress = std::get_if<PackagesProgress>(&message)) {
+      Event event = ProgressEvent{std::move(progress->line)};
+      (void)co_await view_.Emit(std::move(event));
+    } else if (std::holds_alternative<PackagesChanged>(message)) {
+      changing = false;
+    } else if (auto* key = std::get_if<Key>(&message)) {
+      if (key->code == KeyCode::kInterrupt) {
+        typed_ahead.clear();
+        (void)stop.Request(StopReason::kCancel);
+      } else if (key->code == KeyCode::kSuspend) {
+        terminal_->Suspend();
+      } else if (typed_ahead.size() < kMaxTypedAhead) {
+        typed_ahead.push_back(std::move(message));
       }
+    } else if (std::holds_alternative<TerminalChanged>(message)) {
+      terminal_->EnterRawMode();
+    } else {
+      Leave(message);
+      (void)stop.Request(StopReason::kCancel);
     }
   }
+  co_await tasks.Join();
+  mailbox_.PutBack(std::move(typed_ahead));
+  co_await view_.ClearProgress();
   if (!status) co_await view_.Complain(status.error().message);
+}
+
+async::Task<Status> Interactive::AddPackages(std::vector<std::string> words, run::StopToken stop) {
+  CO_TRY_VOID(co_await options_.packages->Open());
+  auto show = [this](std::string_view line) { mailbox_.Post(PackagesProgress{std::string(line)}); };
+  auto change = co_await options_.packages->layer()->Add(std::move(words), show, stop);
+  if (!change) co_return std::unexpected(std::move(change.error()));
+  co_return Status{};
+}
+
+async::Task<Status> Interactive::RemovePackages(std::vector<std::string> names, run::StopToken stop) {
+  CO_TRY_VOID(co_await options_.packages->Open());
+  for (const std::string& name : names) {
+    auto removed = co_await options_.packages->layer()->Remove(name, nullptr, stop);
+    if (!removed) co_return std::unexpected(std::move(removed.error()));
+    if (!*removed) co_return Err(ErrorCode::kNotFound, "'{}' was not added", name);
+  }
+  co_return Status{};
 }
 
 async::Task<void> Interactive::Load(std::string path) {

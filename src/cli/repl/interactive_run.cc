@@ -8,7 +8,6 @@ using namespace std::chrono_literals;
 
 // Within it a second Ctrl-C ends the run for good.
 constexpr auto kInsistence = 2s;
-constexpr size_t kMaxTypedAhead = 65536;
 
 }  // namespace
 

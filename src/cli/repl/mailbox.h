@@ -18,12 +18,17 @@ struct InputWanted {
   std::string prompt;
   bool password = false;
 };
+struct PackagesProgress {
+  std::string line;  // of the installer
+};
+struct PackagesChanged {};
 struct TerminalChanged {};  // another program set its modes: we were stopped and continued, say
 struct SessionEnded {};
 struct Hangup {};
 struct StopSignal {};
 
-using Message = std::variant<Key, RunEnded, InputWanted, TerminalChanged, SessionEnded, Hangup, StopSignal>;
+using Message = std::variant<Key, RunEnded, InputWanted, PackagesProgress, PackagesChanged, TerminalChanged,
+                             SessionEnded, Hangup, StopSignal>;
 
 class Mailbox {
  public:

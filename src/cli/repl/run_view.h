@@ -30,6 +30,8 @@ class RunView : public run::EventSink {
 
   // On standard error, in the colour of errors.
   async::Task<void> Complain(std::string_view text);
+  // Of the bar that events of progress draw.
+  async::Task<void> ClearProgress();
 
   void set_shows_time(bool on) { shows_time_ = on; }
   // Called when the reader of standard output turns out to be gone.
@@ -49,7 +51,6 @@ class RunView : public run::EventSink {
   async::Task<void> Finish(const FinishedEvent& finished);
   void Note(std::string_view written);
   async::Task<void> ShowProgress(std::string_view line);
-  async::Task<void> ClearProgress();
 
   Output out_;
   Output err_;
