@@ -50,7 +50,10 @@ TEST(KernelspecTest, BoundsWhatVariablesThatNameEachOtherExpandTo) {
 TEST(KernelspecTest, BoundsWhatPlaceholdersExpandTo) {
   std::string argument;
   for (int i = 0; i < 70'000; ++i) argument += "{resource_dir}";
-  const Kernelspec spec = {.name = "x", .directory = "/" + std::string(4000, 'd'), .argv = {argument}};
+  Kernelspec spec;
+  spec.name = "x";
+  spec.directory = "/" + std::string(4000, 'd');
+  spec.argv = {argument};
   auto expanded = ExpandArguments(spec, "/tmp/c.json", "/usr");
   ASSERT_FALSE(expanded.has_value());
   EXPECT_EQ(expanded.error().code, ErrorCode::kExhausted);

@@ -15,6 +15,7 @@ import sys
 import threading
 from _thread import get_native_id
 
+from . import calls, deps, tools  # noqa: F401  names that sessions install before their first run: imported once, here
 from .frames import decode, encode
 from .errors import describe
 from .session import Session
@@ -22,7 +23,7 @@ from .session import Session
 # What many sessions need at some time, but none of them before its first result: imported while no session is requested.
 LATER_MODULES = ("cella_runner.program", "json", "datetime", "math", "random") + tuple(
     "cella_runner." + name
-    for name in ("tracebacks", "escapes", "event_loop", "figures", "inspection", "ipython", "magics")
+    for name in ("artifacts", "workflows", "tracebacks", "escapes", "event_loop", "figures", "inspection", "ipython", "magics")
 )
 WARM_CELLS = ("warm = 1\nprint(warm)", "1 + 1", "import sys; sys.stderr.write('warm')\nobject()")
 WARM_ERRORS = ("raise ValueError('warm')", "undefined_name", "(")
