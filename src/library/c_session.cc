@@ -41,7 +41,7 @@ async::Task<Result<std::shared_ptr<SessionCore>>> Open(Host& host, SessionReques
   auto storage = co_await OpenStorage(host, request.options.guest);
   if (!storage) co_return std::unexpected(std::move(storage.error()));
   if (*storage) storage::AddSpaces(*storage, &request.options.spaces);
-  auto tools = std::make_shared<server::SessionTools>(host.loop());
+  auto tools = std::make_shared<server::SessionTools>(host.loop(), host.work());
   request.options.spaces[server::SessionTools::kSpace] = tools;
   auto session = co_await session::Session::Open(host.loop(), *executor, std::move(request.options));
   if (!session) co_return std::unexpected(std::move(session.error()));

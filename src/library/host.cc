@@ -30,6 +30,7 @@ Host::~Host() {
     // A child of fork has no such threads.
     if (thread_.joinable()) thread_.detach();
     (void)storages_.release();
+    (void)work_.release();
     return;
   }
   (void)End(std::chrono::milliseconds::max());
@@ -118,6 +119,7 @@ async::Task<void> Host::Main() {
     (void)co_await async::Caught(tasks_.Join());
   } while (!sessions_.empty());
   storages_.reset();
+  work_.reset();
   for (auto& engine : engines_) {
     if (engine) (void)co_await async::Caught(engine->executor->Close());
     engine.reset();
@@ -138,6 +140,11 @@ storage::Service& Host::storages() {
     storages_ = std::make_unique<storage::Service>(loop_, std::move(check));
   }
   return *storages_;
+}
+
+async::BlockingPool& Host::work() {
+  if (!work_) work_ = std::make_unique<async::BlockingPool>(loop_, async::BlockingPool::Options{.threads = 1});
+  return *work_;
 }
 
 Result<std::unique_ptr<engine::Engine>> Host::MakeEngine(ExecutorKind kind) {

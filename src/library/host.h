@@ -15,6 +15,7 @@
 #include <optional>
 #include <thread>
 
+#include "async/blocking_pool.h"
 #include "async/caught.h"
 #include "async/event.h"
 #include "async/task.h"
@@ -60,6 +61,7 @@ class Host {
   async::TaskGroup& tasks() { return tasks_; }
   Result<run::Executor*> ExecutorOf(ExecutorKind kind);
   storage::Service& storages();
+  async::BlockingPool& work();  // for short work that would hold up the loop
   void Add(std::shared_ptr<SessionCore> session) { sessions_.push_back(std::move(session)); }
   void Remove(const SessionCore& session);
 
@@ -92,6 +94,7 @@ class Host {
   std::shared_ptr<language::GuestDirectories> guests_;  // of all engines
   std::array<std::unique_ptr<engine::Engine>, kExecutorCount> engines_;
   std::unique_ptr<storage::Service> storages_;  // with threads of its own; outlives the sessions
+  std::unique_ptr<async::BlockingPool> work_;   // outlives the sessions
   std::list<std::shared_ptr<SessionCore>> sessions_;
   // Of all threads:
   std::mutex mutex_;

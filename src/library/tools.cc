@@ -59,11 +59,14 @@ Status ToolSet::Add(server::Tool tool, std::shared_ptr<const ToolFunction> funct
   auto read = server::ReadTools(document);
   if (!read) return Err(ErrorCode::kInvalid, "{}", read.error().message);
   constexpr size_t kMostTools = 256;
-  std::erase_if(list_, [&](const server::Tool& each) { return each.name == tool.name; });
-  if (list_.size() >= kMostTools) return Err(ErrorCode::kExhausted, "a session has at most {} tools", kMostTools);
+  std::vector<server::Tool> list = list_;
+  std::erase_if(list, [&](const server::Tool& each) { return each.name == tool.name; });
+  if (list.size() >= kMostTools) return Err(ErrorCode::kExhausted, "a session has at most {} tools", kMostTools);
+  list.push_back(std::move(read->front()));
+  auto registered = tools_->Register(*this, list);
+  if (!registered) return Err(ErrorCode::kExhausted, "{}", registered.error().message);
+  list_ = std::move(list);
   functions_[tool.name] = std::move(function);
-  list_.push_back(std::move(read->front()));
-  tools_->Register(*this, list_);
   return {};
 }
 

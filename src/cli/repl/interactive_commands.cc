@@ -159,7 +159,7 @@ async::Task<void> Interactive::InstallPackages(std::string verb, std::vector<std
 }
 
 async::Task<Status> Interactive::AddPackages(std::vector<std::string> words, run::StopToken stop) {
-  CO_TRY_VOID(co_await options_.packages->Open());
+  if (Status opened = co_await options_.packages->Open(); !opened) co_return opened;
   auto show = [this](std::string_view line) { mailbox_.Post(PackagesProgress{std::string(line)}); };
   auto change = co_await options_.packages->layer()->Add(std::move(words), show, stop);
   if (!change) co_return std::unexpected(std::move(change.error()));
@@ -167,7 +167,7 @@ async::Task<Status> Interactive::AddPackages(std::vector<std::string> words, run
 }
 
 async::Task<Status> Interactive::RemovePackages(std::vector<std::string> names, run::StopToken stop) {
-  CO_TRY_VOID(co_await options_.packages->Open());
+  if (Status opened = co_await options_.packages->Open(); !opened) co_return opened;
   for (const std::string& name : names) {
     auto removed = co_await options_.packages->layer()->Remove(name, nullptr, stop);
     if (!removed) co_return std::unexpected(std::move(removed.error()));
