@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "run/judge.h"
+#include "run/machine.h"
 
 namespace cella::executor {
 namespace {
@@ -11,6 +12,12 @@ using async::Task;
 
 // How often a request to stop is looked for.
 constexpr auto kSlice = std::chrono::milliseconds(50);
+
+// The steps of a run that does not end (run/machine.h): a signal does not reach a paused container.
+run::StopStep NextStep(run::StopStep last) {
+  if (last == run::StopStep::kNone) return run::StopStep::kKill;
+  return last == run::StopStep::kKill ? run::StopStep::kDestroy : run::StopStep::kGiveUp;
+}
 
 class Collected : public run::Output {
  public:
@@ -41,12 +48,15 @@ Task<Result<EndedProgram>> RunToEnd(confine::ProgramPlace place, confine::Progra
   const async::TimePoint deadline = async::Clock::now() + bounds.time;
   EndedProgram ended;
   Collected output(ended, bounds.output);
-  for (bool killed = false;;) {
+  run::StopStep last = run::StopStep::kNone;
+  for (async::TimePoint next_step = deadline; last != run::StopStep::kGiveUp;) {
     const async::TimePoint now = async::Clock::now();
-    if (!killed && (stop.ending() || now >= deadline)) {
-      execution->Send(run::StopStep::kKill);
-      killed = true;
-      ended.timed_out = !stop.ending();
+    const bool begins_to_end = last == run::StopStep::kNone && stop.ending();
+    if (begins_to_end || now >= next_step) {
+      if (last == run::StopStep::kNone) ended.timed_out = !stop.ending();
+      last = NextStep(last);
+      execution->Send(last);
+      next_step = now + run::kKillPatience;
     }
     auto progress = co_await execution->Advance(now + kSlice, output);
     if (progress == run::Progress::kGone) break;
