@@ -298,7 +298,7 @@ def test_bash_gets_values_as_texts(placed, wait, place):
     code = "echo \"$text $rows ${nothing-unset}.\"; LC_ALL=C; echo ${#long} ${#raw}; ls -A | grep -c cella-value; true"
     session = placed(place)
     result = wait(session.run(code, language="bash", variables=given))
-    assert result.stdout == 'é [{"a": 1}] .\n200000 70000\n0\n', result
+    assert result.stdout == 'é [{"a":1}] .\n200000 70000\n0\n', result
     assert wait(session.run("echo ${text}", language="bash")).stdout == "é\n"
     refused = wait(session.run("echo ran", language="bash", variables={"raw": b"a\0b"}))
     assert "NUL" in refused.error.message and refused.stdout == "", refused

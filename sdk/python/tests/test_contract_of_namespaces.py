@@ -155,15 +155,16 @@ DRIVERS = [
     if LONG or twin == "async" or place in ("sandbox", "inprocess")
 ]
 # IPython shows another line of %pip in tracebacks.
-KERNEL = {"pip does not take what the operator decides"}
+PIP_LINES = {"pip does not take what the operator decides"}
 DIFFERENT = {
-    # Code in this process has functions of the package in the place of a socket, and its children are the caller's.
-    "inprocess": {
+    # Code in this process has functions of the package in the place of a socket. Its children are the caller's:
+    # their pip would install into the caller's environment.
+    "inprocess": PIP_LINES | {
         "an unknown operation is an error", "child processes reach the storage", "pip is a command of shell scripts",
         "threads and child processes reach deps",
     },
-    "subprocess": KERNEL,
-    "subprocess-jail": KERNEL,
+    "subprocess": PIP_LINES,
+    "subprocess-jail": PIP_LINES,
 }
 NAMESPACES = {"tools", "variables", "storage", "deps"}
 

@@ -65,6 +65,7 @@ TEST(PlanKeyTest, ChangesWithWhatThePlanIsMadeOf) {
                                                "container.image",
                                                "container.pull",
                                                "container.mode",
+                                               "container.fresh",
                                                "container.name",
                                                "container.runtime",
                                                "container.engine",
