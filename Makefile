@@ -46,6 +46,7 @@ test-long: setup-test  ## Run the long tests: large numbers, second user, clean 
 	@tools/build.sh release all -DCELLA_BUILD_TESTS=ON
 	@tools/check_tidy.py --all build/release
 	@tools/run_tests.sh long
+	@tools/build.sh tsan library_threads_test && CELLA_HOME=$(CURDIR)/build/release build/tsan/bin/library_threads_test
 	@sdk/python/tools/test_all.py --as-user
 	@$(MAKE) -s test-wheel test-vm
 

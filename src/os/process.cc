@@ -26,6 +26,19 @@ struct ChildContext {
   int error;
 };
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CELLA_THREAD_SANITIZER
+#endif
+#endif
+// ThreadSanitizer takes a child in the parent's memory for the parent. With a copy, a failed exec is only an exit
+// status.
+#ifdef CELLA_THREAD_SANITIZER
+constexpr int kChildMemory = 0;
+#else
+constexpr int kChildMemory = CLONE_VM;
+#endif
+
 // Runs on its own stack but in the parent's memory, while the parent waits: only system calls, no allocation.
 int ChildMain(void* argument) {
   auto* context = static_cast<ChildContext*>(argument);
@@ -87,7 +100,7 @@ Result<Process> Process::Spawn(const SpawnOptions& options) {
   sigfillset(&all);
   (void)pthread_sigmask(SIG_SETMASK, &all, &previous);
   int pidfd = -1;
-  int pid = clone(ChildMain, static_cast<char*>(stack) + kStackSize, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
+  int pid = clone(ChildMain, static_cast<char*>(stack) + kStackSize, kChildMemory | CLONE_VFORK | CLONE_PIDFD | SIGCHLD,
                   &context, &pidfd);
   int clone_error = errno;
   (void)pthread_sigmask(SIG_SETMASK, &previous, nullptr);
