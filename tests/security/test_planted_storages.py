@@ -63,7 +63,7 @@ def test_index_that_names_another_file_does_not_have_it_removed(run, storage, tm
     victim = tmp_path / "precious"
     victim.write_text("precious")
     plant(run, storage, PLANT, str(victim))
-    # The attack works: whoever opens a copy of the index with SQLite removes the file that the copy names.
+    # The attack works: a program that opens a copy of the index with SQLite removes the file that the copy names.
     copy = tmp_path / "copy.db"
     shutil.copy(storage / ".cella" / "index.db", copy)
     other = tmp_path / "other"

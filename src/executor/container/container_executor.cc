@@ -49,7 +49,7 @@ std::optional<Owner> OwnerOfShares(const Policy& policy) {
   return owner;
 }
 
-// Whose id the code has, unless the engine is rootless: the caller's. Started by root, that of whoever owns what it may
+// Whose id the code has, unless the engine is rootless: the caller's. Started by root, that of the owner of what it may
 // write to, which for root's own directory is uid 0 without capabilities; else an unprivileged id.
 Result<Owner> ChooseOwner(const Policy& policy, uint32_t number) {
   if (geteuid() != 0) return Owner{geteuid(), getegid()};
