@@ -38,7 +38,7 @@ std::optional<uint32_t> UnprivilegedId(const std::vector<MapLine>& map, uint32_t
       return kFirstUid + number % kUidCount;
     }
   }
-  // Inside a container: the upper half of the largest range, away from real users; 65534 is "nobody" on every system.
+  // Inside a container: the upper half of the largest range, away from real users; 65534 is the overflow id.
   auto largest = std::ranges::max_element(map, {}, &MapLine::count);
   if (largest == map.end() || largest->count < 1024) return std::nullopt;
   uint64_t half = largest->count / 2;

@@ -65,6 +65,8 @@ Task<Result<EndedProgram>> RunToEnd(confine::ProgramPlace place, confine::Progra
   if (!facts) co_return std::unexpected(std::move(facts.error()));
   if (facts->place_gone) co_return Err(ErrorCode::kClosed, "the container has ended");
   if (stop.ending()) co_return Err(ErrorCode::kClosed, "stopped before it began");
+  if (last == run::StopStep::kGiveUp)
+    co_return Err(ErrorCode::kClosed, "a program does not end although it was killed");
   ended.outcome = run::Judge(*facts, bounds.limits);
   co_return ended;
 }
